@@ -15,7 +15,7 @@ from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 
 from authz.errors import InvalidSyntax
-from authz.line_shapes import Shapes
+from authz.statement_templates import Shapes
 
 T = TypeVar("T")
 Scalar: TypeAlias = str | int | float | bool

@@ -27,7 +27,7 @@ from bus.identity.credentials import Credentials
 from bus.identity.credentials_store import client_context
 from bus.server.server_config import Limits, Links, Security, ServiceKeys
 from pdp.access import AccessControl, AccessRules, AccessService
-from pdp.access.census import Census, Share
+from pdp.access.connection_accounting import ConnectionAccounting, Share
 from pdp.access.domain import Domain
 from pubsub_core.carriage import CarrierRightsService
 
@@ -100,7 +100,7 @@ class Secured:
             control or self.control(),
             clock,
             tls,
-            Census(self.share),
+            ConnectionAccounting(self.share),
             carriage=CarrierRightsService(clock=clock),
         )
 

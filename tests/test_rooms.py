@@ -28,7 +28,7 @@ TOP = {
     "authfabric": {"__main__", "cli", "command_table", "entry", "help", "parameters"},
     "authfabric.chaos": {"record"},
     "authz": {"change", "decision", "errors", "explanation", "extras", "lazy", "release", "request"}
-    | {"line_shapes", "syntax"},
+    | {"statement_templates", "syntax"},
     "bus": {"errors"},
     "pdp": set[str](),
     "pep": {"enforcer", "local", "obligations", "options", "recycling", "secondary", "sync", "watching"}

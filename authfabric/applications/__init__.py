@@ -2,8 +2,8 @@
 
 from authfabric.applications.definitions import definitions
 from authfabric.applications.document import Application, InvalidApplication, read_application
+from authfabric.applications.document_schema import application_schema
 from authfabric.applications.folder import ApplicationFolder, usual_folder
-from authfabric.applications.form import application_schema
 from authfabric.applications.hosting import hosted_application
 from authfabric.applications.readiness import NotReady, until_ready
 from authfabric.applications.rule_check import check_rules

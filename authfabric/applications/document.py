@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from authfabric.applications.form import (
+from authfabric.applications.document_schema import (
     FIELDS,
     NAME,
     ROUTED,

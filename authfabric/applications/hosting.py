@@ -11,8 +11,8 @@ from pathlib import Path
 import yaml
 
 from authfabric.applications.document import Application, BrokerSpec, TypeSpec
+from authfabric.applications.document_schema import FOR_EVER
 from authfabric.applications.folder import ApplicationFolder, stamp
-from authfabric.applications.form import FOR_EVER
 from authfabric.files import replace_file
 from authfabric.processes import Hosted, HostedApplication, HostedKind, differences
 

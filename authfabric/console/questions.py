@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from authfabric.console.fabric_watch_service import Live
-from authfabric.console.policy_shelf import Shelf, read_shelf
+from authfabric.console.policy_listing import PolicyListing, read_listing
 from authz import AuthFabricError, Decision, Entity, InvalidRequest, Request
 from authz.errors import UNREADABLE
 from authz.explanation import Explanation
@@ -117,7 +117,7 @@ class Questions:
         decision = await self._pep.check(request)
         try:
             explanation = await self._pep.explain(request)
-            shelf = await read_shelf(self._live.bus, self._live.domain, self._live.trusted)
+            shelf = await read_listing(self._live.bus, self._live.domain, self._live.trusted)
         except AuthFabricError as error:
             return Answer(decision, problem=f"there is no explanation: {error}")
         return Answer(decision, explanation, _excerpts(explanation, shelf))
@@ -132,7 +132,7 @@ class Questions:
             return Found(wanted, problem=str(error))
 
 
-def _excerpts(explanation: Explanation, shelf: Shelf) -> list[Excerpt]:
+def _excerpts(explanation: Explanation, shelf: PolicyListing) -> list[Excerpt]:
     found = list[Excerpt]()
     for each in explanation.policies:
         if (place := shelf.policy(each.policy)) is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import time
 
 from authfabric.console.fabric_watch_service import Live
-from authfabric.console.policy_shelf import Shelf, read_release, read_shelf
+from authfabric.console.policy_listing import PolicyListing, read_listing, read_release
 from authz import AuthFabricError, Decision, Identity, InvalidRequest, Request
 from authz.release import Released
 from pdp.bundle import Bundle, File, PolicySet
@@ -94,9 +94,9 @@ class Releasing:
         """Whether there is a key to sign with."""
         return self._identity is not None
 
-    async def shelf(self, epoch: int = 0) -> Shelf:
+    async def shelf(self, epoch: int = 0) -> PolicyListing:
         """A release with its files, or what is in force."""
-        return await read_shelf(self._live.bus, self._live.domain, self._live.trusted, epoch, self._cases)
+        return await read_listing(self._live.bus, self._live.domain, self._live.trusted, epoch, self._cases)
 
     async def compare(self, first: int, second: int) -> Compared:
         """What changes from one release to another."""

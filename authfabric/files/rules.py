@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from authfabric.files.capabilities import FileRefused, read_file
-from pdp.oasis import Domains, Rulebook, Seniors, parse
+from pdp.oasis import Domains, RoleHierarchy, Rulebook, parse
 
 
 def rule_files(given: Iterable[Path]) -> list[Path]:
@@ -20,10 +20,10 @@ def rule_files(given: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def role_seniors(given: Iterable[Path]) -> Seniors:
+def role_seniors(given: Iterable[Path]) -> RoleHierarchy:
     """Which roles count as which, by the role rules in the folders. Raises FileRefused, InvalidSyntax."""
     rule_sets = [read_file(file, parse) for path in given for file in _inside(path, "*.oasis")]
-    return Seniors(Domains(rule_sets).everything() if rule_sets else Rulebook())
+    return RoleHierarchy(Domains(rule_sets).everything() if rule_sets else Rulebook())
 
 
 def _inside(path: Path, pattern: str) -> Sequence[Path]:

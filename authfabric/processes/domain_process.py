@@ -28,7 +28,7 @@ from bus.stores import STORAGE, StorageClass
 from pdp.access import (
     AccessRules,
     AccessService,
-    Census,
+    ConnectionAccounting,
     DomainFolder,
     Enrolment,
     Issuer,
@@ -72,7 +72,14 @@ class DomainProcess:
         control = self.folder.control(self.rules)
         carriage = CarrierRightsService(self.roots, self.storage)
         return AccessService(
-            self.url, keys, control, time, tls, Census(self.share), audit=self.audit, carriage=carriage
+            self.url,
+            keys,
+            control,
+            time,
+            tls,
+            ConnectionAccounting(self.share),
+            audit=self.audit,
+            carriage=carriage,
         )
 
     def issuing(self, access: AccessService) -> IssuingService:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         reader_names,
         unpack_carry_request,
     )
-    from bus.stores.content_collection import collect_content
+    from bus.stores.content_garbage_collection import collect_content
     from bus.stores.parcel_consumer import Consumer
     from bus.stores.parcel_delivery import Arrived
     from bus.stores.parcel_publisher import Acknowledgement, ParcelPublisher, acknowledged_number
@@ -83,7 +83,7 @@ __getattr__ = lazily(
     {
         ".consumer_keeper": "MAX_FILTERS AskingKeeper CarryAnswer CarryRequest ConsumerInfo DirectKeeper"
         " consumer_names keeper_for owner_of reader_names unpack_carry_request",
-        ".content_collection": "collect_content",
+        ".content_garbage_collection": "collect_content",
         ".parcel_consumer": "Consumer",
         ".parcel_delivery": "Arrived",
         ".parcel_reader": "ParcelReader PartDiscarded",

@@ -56,7 +56,7 @@ WRITE_SECONDS = 10.0
 LEADER_SECONDS = 0.2
 """Time between two attempts to write while a stream has no leader."""
 OLD_SECONDS = 12 * 3600.0
-"""Content that is older is written again by whoever is about to release it: see `content_collection`."""
+"""Content that is older is written again by whoever is about to release it: see `content_garbage_collection`."""
 ERASED_SECONDS = 60
 """Seconds for which a bucket keeps the marker of a deleted entry."""
 

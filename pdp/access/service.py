@@ -30,7 +30,7 @@ from bus.services import CopyKeeper, Limits, responding_by_subject, set_up
 from bus.stores import STORAGE, StorageClass, open_carriage
 from bus.wire import pack, subjects
 from pdp.access.carried_types import CarriageRights
-from pdp.access.census import Census
+from pdp.access.connection_accounting import ConnectionAccounting
 from pdp.access.control import AccessControl, Admitted, NotAdmitted, read_label
 from pdp.access.notice_store import NoticeStore
 
@@ -63,7 +63,7 @@ class AccessService:
         control: AccessControl,
         clock: Callable[[], float],
         tls: ssl.SSLContext | None,
-        census: Census | None = None,
+        census: ConnectionAccounting | None = None,
         name: str = "access",
         audit: bool = False,
         carriage: CarriageRights | None = None,
@@ -73,7 +73,7 @@ class AccessService:
         `carriage` says which types brokers may carry; without it, none.
         """
         self.control = control
-        self.census = Census() if census is None else census
+        self.census = ConnectionAccounting() if census is None else census
         if carriage is not None:
             control.carried = self._carried
         self.admitted = 0

@@ -22,7 +22,7 @@ from pdp.bundle.role_comparison import by_role_domain
 from pdp.documents import Document, Place
 from pdp.engine import Engine, PolicySource, check_condition, pack_index
 from pdp.labels import LabelPolicy, LabelSource, read_label_policy
-from pdp.oasis import Domains, InvalidTerm, RoleSource, Rulebook, RuleSet, Seniors, reach
+from pdp.oasis import Domains, InvalidTerm, RoleHierarchy, RoleSource, Rulebook, RuleSet, reach
 from pdp.oasis import parse as parse_rules
 from pdp.rules import Interaction, read_rule_file
 
@@ -217,7 +217,7 @@ class _Reader:
         labels = dict(self._each(FileKind.LABELS, self._labels))
         entities = Entities.merge(self._each(FileKind.ENTITIES, self._entities))
         roles = self._together(rule_sets) if rule_sets else None
-        seniors = Seniors(roles.everything() if roles is not None else Rulebook())
+        seniors = RoleHierarchy(roles.everything() if roles is not None else Rulebook())
         interaction = self._interaction(seniors)
         if roles is not None:
             policies = [self._by_role_domain(each, seniors) for each in policies]
@@ -228,14 +228,14 @@ class _Reader:
             manifest, tuple(policies), roles, tuple(rule_sets), labels, entities, self._files, interaction
         )
 
-    def _by_role_domain(self, policy: Policy, seniors: Seniors) -> Policy:
+    def _by_role_domain(self, policy: Policy, seniors: RoleHierarchy) -> Policy:
         try:
             return by_role_domain(policy, seniors)
         except InvalidTerm as error:
             self._problems.append(locate(self._files[policy.id], policy.id, str(error)))
             return policy
 
-    def _interaction(self, seniors: Seniors) -> Interaction:
+    def _interaction(self, seniors: RoleHierarchy) -> Interaction:
         files = self._each(FileKind.RULES, read_rule_file)
         try:
             interaction = Interaction.of(files, seniors)

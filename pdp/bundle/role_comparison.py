@@ -26,10 +26,10 @@ from authz.predicate import (
     map_comparisons,
 )
 from pdp.abac import Policy
-from pdp.oasis import Instance, InvalidTerm, Seniors
+from pdp.oasis import Instance, InvalidTerm, RoleHierarchy
 
 
-def by_role_domain(policy: Policy, seniors: Seniors) -> Policy:
+def by_role_domain(policy: Policy, seniors: RoleHierarchy) -> Policy:
     """The policy with its comparisons of roles as the role domain has them. Raises InvalidTerm."""
     condition = map_comparisons(policy.condition, lambda test: _counted(test, seniors))
     return structs.replace(policy, condition=condition) if condition != policy.condition else policy
@@ -47,7 +47,7 @@ def as_texts(condition: Predicate) -> Iterator[AnyComparison]:
             yield test
 
 
-def _counted(test: AnyComparison, seniors: Seniors) -> Predicate:
+def _counted(test: AnyComparison, seniors: RoleHierarchy) -> Predicate:
     if not isinstance(test, Overlaps) or test.path != ROLES:
         return test
     texts: list[Scalar] = []

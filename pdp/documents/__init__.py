@@ -2,6 +2,6 @@
 
 from pdp.documents.document import Document
 from pdp.documents.finding import Finding, Kind, Level
-from pdp.documents.misfits import Misfit, Place, misfits
+from pdp.documents.validation_errors import Misfit, Place, misfits
 
 __all__ = ["Document", "Finding", "Kind", "Level", "Misfit", "Place", "misfits"]

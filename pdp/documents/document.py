@@ -18,7 +18,7 @@ import msgspec
 import yaml
 
 from authz.errors import InvalidSyntax
-from pdp.documents.misfits import Misfit, Place, misfits
+from pdp.documents.validation_errors import Misfit, Place, misfits
 
 T = TypeVar("T")
 

@@ -1,7 +1,8 @@
 """What is wrong with policies that can be read, what their test cases say, and what a change alters."""
 
 from pdp.lint.difference import Difference, obliging
-from pdp.lint.examination import (
+from pdp.lint.linter import check
+from pdp.lint.release_checks import (
     CasesFailed,
     PoliciesRefused,
     ReasonNeeded,
@@ -10,7 +11,6 @@ from pdp.lint.examination import (
     justify,
     read_tested,
 )
-from pdp.lint.linter import check
 from pdp.lint.rule_check import check_interaction
 from pdp.lint.test_cases import Outcome, Report, read_cases, run_cases
 

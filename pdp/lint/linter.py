@@ -30,8 +30,8 @@ from pdp.bundle import (
 )
 from pdp.documents import Finding, Kind
 from pdp.engine import CoverIndex
-from pdp.lint.everything import lavish, lavish_rules
 from pdp.lint.negative_conditions import Gap, gaps
+from pdp.lint.overly_permissive import lavish, lavish_rules
 from pdp.lint.rule_check import check_interaction
 from pdp.oasis import PRINCIPAL, Activation, Appointed, Appointing, Authorisation, Constraint, Fact, RuleSet
 

@@ -16,8 +16,8 @@ from pdp.oasis.errors import (
     UnknownSession,
 )
 from pdp.oasis.parser import parse
+from pdp.oasis.role_hierarchy import RoleHierarchy
 from pdp.oasis.rulebook import Rulebook
-from pdp.oasis.seniors import Seniors
 from pdp.oasis.source import ROLES, RoleSource
 from pdp.oasis.syntax import (
     Activation,
@@ -46,8 +46,8 @@ from pdp.oasis.terms import (
 __all__ = [
     "PRINCIPAL", "ROLES", "Activation", "Appointed", "Appointing", "Atom", "Authorisation", "Bindings",
     "Case", "CommandRefused", "Condition", "Constant", "Constraint", "Domains", "Fact", "Instance",
-    "InvalidAppointment", "InvalidTerm", "NotEntitled", "NotWatched", "Prerequisite", "RoleSource",
-    "RolesUnavailable", "RuleSet", "Rulebook", "Seniors", "SessionInUse", "UnknownSession", "Variable",
+    "InvalidAppointment", "InvalidTerm", "NotEntitled", "NotWatched", "Prerequisite", "RoleHierarchy",
+    "RoleSource", "RolesUnavailable", "RuleSet", "Rulebook", "SessionInUse", "UnknownSession", "Variable",
     "about", "bind", "compile_constraint", "grant", "grants_of", "ground", "hierarchy", "is_constant",
     "match", "parse", "reach", "role_effects", "seniorities_differ", "substitute", "unparse", "variables",
 ]  # fmt: skip

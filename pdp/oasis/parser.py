@@ -13,9 +13,9 @@ from lark.visitors import merge_transformers
 
 from authz import PublicKey
 from authz.errors import InvalidKey, InvalidSyntax
-from authz.line_shapes import OutOfTheOrdinary
 from authz.predicate import Predicate
 from authz.predicate.text import WORDS, PredicateReader
+from authz.statement_templates import OutOfTheOrdinary
 from authz.syntax import Language, constant, place
 from pdp.oasis.errors import InvalidTerm
 from pdp.oasis.pattern import ObjectPattern

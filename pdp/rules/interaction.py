@@ -28,7 +28,7 @@ from authz.rules import (
     write_rule,
 )
 from pdp.abac import Policy
-from pdp.oasis import Rulebook, Seniors
+from pdp.oasis import RoleHierarchy, Rulebook
 from pdp.rules.rule_file import RuleFile, check_labels
 from pdp.rules.split import both, either, split
 from pdp.rules.translation import translate
@@ -58,14 +58,14 @@ class Interaction:
     """By policy, the file and the rule that it came from."""
 
     @classmethod
-    def of(cls, files: Sequence[RuleFile], seniors: Seniors | None = None) -> Interaction:
+    def of(cls, files: Sequence[RuleFile], seniors: RoleHierarchy | None = None) -> Interaction:
         """Raises InvalidSyntax for rules that cannot stand together."""
         check_labels(files)
-        return _Compiler(seniors or Seniors(Rulebook())).compile(files)
+        return _Compiler(seniors or RoleHierarchy(Rulebook())).compile(files)
 
 
 class _Compiler:
-    def __init__(self, seniors: Seniors) -> None:
+    def __init__(self, seniors: RoleHierarchy) -> None:
         self._seniors = seniors
         self._policies: list[Policy] = []
         self._sources: dict[str, tuple[str, Rule]] = {}

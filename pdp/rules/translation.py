@@ -18,17 +18,17 @@ from authz.predicate import (
 from authz.rules import Call, parse_term
 from authz.rules.syntax import Place
 from authz.rules.terms import write_argument
-from pdp.oasis import Instance, InvalidTerm, Seniors
+from pdp.oasis import Instance, InvalidTerm, RoleHierarchy
 
 USAGE = "`credentials` needs the user and a role: `credentials(user, auditor)`, or `credentials(user, nurse('ward7'))`"
 
 
-def translate(judged: Predicate, seniors: Seniors, place: Place) -> Predicate:
+def translate(judged: Predicate, seniors: RoleHierarchy, place: Place) -> Predicate:
     """What a decision point judges, about requests. Raises InvalidSyntax at the place of the rule."""
     return map_comparisons(judged, lambda test: _translate(test, seniors, place))
 
 
-def _translate(test: AnyComparison, seniors: Seniors, place: Place) -> Predicate:
+def _translate(test: AnyComparison, seniors: RoleHierarchy, place: Place) -> Predicate:
     if test.path.root and not (isinstance(test, Relate) and not test.other.root):
         return map_paths(test, _about_request)
     if not isinstance(test, Equal) or test.value is not True:

@@ -2,13 +2,13 @@
 
 from pubsub_core.carriage.carrier_rights_service import CarrierRightsService
 from pubsub_core.carriage.clock_skew import MAX_SKEW, Clocks
-from pubsub_core.carriage.newcomers import Newcomers, NotVouched
 from pubsub_core.carriage.parcel import Contents, Parcel, read_parcel, sign_parcel
 from pubsub_core.carriage.presence import Presence
 from pubsub_core.carriage.receiving import Read, Receiving
 from pubsub_core.carriage.records import MAX_NAME_LENGTH, Hello, Peer, word_record
 from pubsub_core.carriage.routing import Routing
 from pubsub_core.carriage.sending import Publish, Sending
+from pubsub_core.carriage.unknown_brokers import NotVouched, UnknownBrokers
 
 __all__ = [
     "MAX_NAME_LENGTH",
@@ -17,7 +17,6 @@ __all__ = [
     "Clocks",
     "Contents",
     "Hello",
-    "Newcomers",
     "NotVouched",
     "Parcel",
     "Peer",
@@ -27,6 +26,7 @@ __all__ = [
     "Receiving",
     "Routing",
     "Sending",
+    "UnknownBrokers",
     "read_parcel",
     "sign_parcel",
     "word_record",

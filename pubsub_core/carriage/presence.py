@@ -33,7 +33,7 @@ from pubsub_core.carriage.records import (
     token_of,
     word_record,
 )
-from pubsub_core.carriage.told_types import ToldTypes
+from pubsub_core.carriage.type_exchange import TypeExchange
 from pubsub_core.delivery import Counts, Setting, SubscriptionTable
 from pubsub_core.trust import Web, beat
 from pubsub_core.types import EventType
@@ -99,7 +99,7 @@ class Presence:
         """The owners of whose types this broker has said that it carries them."""
         self._domains: set[str] = set()
         """Other domains whose brokers were told definitions."""
-        self.told = ToldTypes(setting, counts, web, network, self._say)
+        self.told = TypeExchange(setting, counts, web, network, self._say)
         self.peers: dict[str, Peer] = {}
         self.met: dict[str, tuple[str, float, str]] = {}
         """Every broker that was there in the last hour, by name: its key, when, and the history that it shares."""

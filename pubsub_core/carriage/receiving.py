@@ -20,8 +20,8 @@ from bus.wire import subjects
 from pubsub_core.carriage.awaiting_keys import PATIENCE as LATE_SECONDS
 from pubsub_core.carriage.awaiting_keys import Late, Sealed
 from pubsub_core.carriage.gap_detection import GapDetection
-from pubsub_core.carriage.newcomers import Newcomers
 from pubsub_core.carriage.parcel import Contents, Parcel, read_parcel
+from pubsub_core.carriage.unknown_brokers import UnknownBrokers
 from pubsub_core.delivery import Counts, Setting
 from pubsub_core.errors import InvalidEvent
 from pubsub_core.events import (
@@ -74,7 +74,7 @@ class Receiving:
         self._gaps = GapDetection()
         self._late = Late[Read]()
         self._awaited: set[str] = set()
-        self.newcomers: Newcomers | None = None
+        self.newcomers: UnknownBrokers | None = None
         """Who is not passed over before what was stored has been read again, where that can be."""
 
     def waiting(self, storage: str = subjects.FILE) -> int | None:

@@ -1,5 +1,6 @@
 """Events in the form in which they travel: encoded, encrypted, signed in batches, deduplicated."""
 
+from pubsub_core.events.batch_filter import Encoded, select, sift
 from pubsub_core.events.batch_signature import (
     DIGEST_BYTES,
     NONCE_BYTES,
@@ -16,7 +17,6 @@ from pubsub_core.events.event import MAX_EVENT_BYTES, TOO_LARGE, Event, Shape, d
 from pubsub_core.events.event_cipher import EventCipher
 from pubsub_core.events.gap import CLOCK_MARGIN, Gap, GapReason, Missed, after
 from pubsub_core.events.run import RunCheck, as_array, decode_all, lengths_of_runs
-from pubsub_core.events.sieve import Encoded, select, sift
 
 __all__ = [
     "CLOCK_MARGIN",

@@ -6,6 +6,7 @@ from authz.lazy import lazily
 from pubsub_core.history.at_rest import EventCipher
 from pubsub_core.history.errors import INSTALL, HistoryDamaged, HistoryUnavailable
 from pubsub_core.history.fluent_periods import followed, periods, read_fluent
+from pubsub_core.history.history_keys import HistoryKeys
 from pubsub_core.history.page_messages import (
     Keeper,
     MarksFound,
@@ -20,7 +21,6 @@ from pubsub_core.history.page_messages import (
 from pubsub_core.history.pending_replays import Debt, Owed, Owing
 from pubsub_core.history.position import Position, Span, common
 from pubsub_core.history.retention import REPLACED, HistorySetting, Keeping, KeepRule, Search
-from pubsub_core.history.vault import Vault
 
 if TYPE_CHECKING:
     from pubsub_core.history.fluent_log import FluentLog, superfluous
@@ -50,6 +50,7 @@ __all__ = [
     "EventCipher",
     "FluentLog",
     "HistoryDamaged",
+    "HistoryKeys",
     "HistoryPage",
     "HistorySetting",
     "HistoryStore",
@@ -71,7 +72,6 @@ __all__ = [
     "Search",
     "Span",
     "Stats",
-    "Vault",
     "common",
     "followed",
     "periods",

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from msgspec import structs
 
 from pubsub_core.events import Event
-from pubsub_core.history.vault import Keys, Vault
+from pubsub_core.history.history_keys import HistoryKeys, Keys
 from pubsub_core.types import Attribute, AttributeType, EventType
 
 REPLACED = " (replaced)"
@@ -79,8 +79,8 @@ class HistorySetting:
     """Reads all keys, the newest last: `secret`, and those that are being replaced."""
 
     @property
-    def vault(self) -> Vault:
-        return Vault.of(self.keys() if self.keys is not None else (self.secret,), self.keys)
+    def vault(self) -> HistoryKeys:
+        return HistoryKeys.of(self.keys() if self.keys is not None else (self.secret,), self.keys)
 
     def keeping(self, definition: EventType, attributes: Mapping[str, Attribute]) -> Keeping | None:
         """What is kept of a type with these attributes, by UUID; None if nothing is. Raises ValueError."""

@@ -14,9 +14,9 @@ from pubsub_core.errors import UnknownType
 from pubsub_core.events import Event, Shape
 from pubsub_core.rules.context import Calling, Context
 from pubsub_core.rules.interaction import Change
-from pubsub_core.rules.library import InvalidStep, make_step
 from pubsub_core.rules.program import Program, Transformed
 from pubsub_core.rules.transformation import Kinds, Scene, Step, Untransformable, kind_of, reshape
+from pubsub_core.rules.transformation_steps import InvalidStep, make_step
 from pubsub_core.types import Attribute, AttributeType, Catalogue, EventType, reader
 
 MOST_PLANS = 1024

@@ -28,7 +28,7 @@ from bus.stores import (
 )
 from bus.wire import subjects
 from pubsub_core.broker import Broker
-from pubsub_core.carriage import Newcomers, NotVouched, word_record
+from pubsub_core.carriage import NotVouched, UnknownBrokers, word_record
 
 RETRY_SECONDS = 1.0
 START_SECONDS = 10.0
@@ -100,7 +100,7 @@ class Carriage:
         self._back = asyncio.Event()
         """Set when the connection is back."""
         broker.reading = self
-        broker.receiving.newcomers = Newcomers()
+        broker.receiving.newcomers = UnknownBrokers()
 
     def consumer(self, reader: _StreamReader) -> Consumer:
         keeper = self._asking or DirectKeeper(self._bus)

@@ -1,9 +1,9 @@
 """Entities read from files and tables, checked, and gathered into the population of a plan."""
 
 from spark_eval.entities.gathering import Gathered, count_of
+from spark_eval.entities.input_warnings import oversights
 from spark_eval.entities.mask_encoding import decode, encode_keys, encode_masks
 from spark_eval.entities.mask_tasks import MaskWork
-from spark_eval.entities.oversights import oversights
 from spark_eval.entities.population import (
     Before,
     Inputs,

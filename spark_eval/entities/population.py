@@ -18,8 +18,8 @@ from authz import Entity
 from authz.predicate import TRUE, KindName, Path, Relate
 from pdp.bundle import PolicySet
 from spark_eval.entities.gathering import Gathered, InvalidEntities, column_of
+from spark_eval.entities.input_warnings import oversights
 from spark_eval.entities.mask_tasks import MaskWork
-from spark_eval.entities.oversights import oversights
 from spark_eval.entities.store import BundledEntities, Entities
 from spark_eval.plans import (
     Bit,

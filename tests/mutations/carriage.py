@@ -232,7 +232,7 @@ CARRIAGE: list[Mutation] = [
     ),
     without(
         f"{_NAMES}test_a_broker_that_nobody_vouches_for_brings_no_types",
-        "pubsub_core/carriage/told_types.py",
+        "pubsub_core/carriage/type_exchange.py",
         "            if not self._web.would_trust(str(opened.signer), definition.id, definition.owner, now):\n",
         "            if False:\n",
     ),

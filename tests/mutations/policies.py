@@ -7,7 +7,7 @@ from tests.mutations.mutation import without
 _PUSH = "tests/authfabric/test_push_refusals.py::"
 
 _TYPE = "tests/authfabric/commands/events/test_event_type.py::"
-_EVERYTHING = "tests/pdp/lint/test_everything.py::"
+_EVERYTHING = "tests/pdp/lint/test_overly_permissive.py::"
 _MEANING = "tests/authfabric/test_policy_meaning.py::"
 
 POLICIES = [
@@ -61,13 +61,13 @@ POLICIES = [
     ),
     without(
         f"{_PUSH}test_what_check_calls_an_error_is_not_released",
-        "pdp/lint/examination.py",
+        "pdp/lint/release_checks.py",
         "        raise PoliciesRefused(errors)",
         "        pass",
     ),
     without(
         f"{_PUSH}test_policies_that_fail_their_cases_are_not_released",
-        "pdp/lint/examination.py",
+        "pdp/lint/release_checks.py",
         "        if report.failures:",
         "        if False:",
     ),
@@ -85,19 +85,19 @@ POLICIES = [
     ),
     without(
         f"{_PUSH}test_everything_to_everyone_is_released_for_a_reason_only_which_the_history_tells",
-        "pdp/lint/examination.py",
+        "pdp/lint/release_checks.py",
         "        raise ReasonNeeded([each.policy for each in extreme if each.kind is Kind.ALLOWS_EVERYTHING])",
         "        pass",
     ),
     without(
         f"{_EVERYTHING}test_whatever_fits_every_name_fits_everybody",
-        "pdp/lint/everything.py",
+        "pdp/lint/overly_permissive.py",
         "lambda test: TRUE if _of_every_name(test) else test",
         "lambda test: test",
     ),
     without(
         f"{_EVERYTHING}test_several_policies_that_leave_nothing_out_between_them_are_named",
-        "pdp/lint/everything.py",
+        "pdp/lint/overly_permissive.py",
         "    together = [] if alone else _together(allows)",
         "    together: list[Policy] = []",
     ),
@@ -115,7 +115,7 @@ POLICIES = [
     ),
     without(
         f"{_PUSH}test_a_folder_that_lost_its_policies_is_an_error_and_released_for_a_reason_only",
-        "pdp/lint/examination.py",
+        "pdp/lint/release_checks.py",
         "each.kind in (Kind.ALLOWS_EVERYTHING, Kind.NO_POLICIES)",
         "each.kind is Kind.ALLOWS_EVERYTHING",
     ),

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, delete, select, update
 
 from pubsub_core.history.at_rest import LINK_BYTES, START, EventCipher, Link
 from pubsub_core.history.errors import HistoryDamaged
+from pubsub_core.history.history_keys import HistoryKeys
 from pubsub_core.history.storage.tables import ABOUT, HEADS, SEAMS
-from pubsub_core.history.vault import Vault
 
 KEY = b"key"
 SEALED_ENDS = b"the ends of chains are sealed"
@@ -30,7 +30,7 @@ class Seam(NamedTuple):
 class Ends:
     """Those of all types in a database."""
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, vault: HistoryKeys) -> None:
         self._vault = vault
 
     def cipher(self, connection: Connection) -> EventCipher:

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, bindparam, delete, select, text, update
 from pubsub_core.events import decode
 from pubsub_core.history.at_rest import EventCipher, Link
 from pubsub_core.history.errors import HistoryDamaged
+from pubsub_core.history.history_keys import HistoryKeys
 from pubsub_core.history.retention import Search
 from pubsub_core.history.storage.chain_ends import Ends, Seam
 from pubsub_core.history.storage.database import Database
@@ -30,14 +31,13 @@ from pubsub_core.history.storage.tables import (
     known,
     open_table,
 )
-from pubsub_core.history.vault import Vault
 
 PAGE = 1024
 MARK = b"mark"
 
 
 def follow(
-    connection: Connection, vault: Vault, ends: Ends, kept: TypeTable, page: int = PAGE
+    connection: Connection, vault: HistoryKeys, ends: Ends, kept: TypeTable, page: int = PAGE
 ) -> Iterator[int]:
     """Follow a chain and open every event; yields how many were seen so far. Raises HistoryDamaged."""
     type_, table = kept.keeping.type, kept.table
@@ -60,7 +60,7 @@ def follow(
 class Rekeying:
     """One history on its way to the newest key that its vault has."""
 
-    def __init__(self, database: Database, vault: Vault, ends: Ends) -> None:
+    def __init__(self, database: Database, vault: HistoryKeys, ends: Ends) -> None:
         self._database = database
         self._vault = vault
         self._ends = ends

@@ -23,6 +23,7 @@ from authz.predicate.compiler import EVENT
 from pubsub_core.events import Event, decode
 from pubsub_core.history.at_rest import Body, EventCipher, Link
 from pubsub_core.history.errors import HistoryUnavailable
+from pubsub_core.history.history_keys import HistoryKeys
 from pubsub_core.history.position import Position
 from pubsub_core.history.retention import Keeping
 from pubsub_core.history.storage.chain_ends import KEY, SEALED_ENDS, Ends
@@ -41,7 +42,6 @@ from pubsub_core.history.storage.tables import (
     open_table,
     prepare,
 )
-from pubsub_core.history.vault import Vault
 
 PAGE = 1024
 EVENT_BYTES = 320
@@ -80,13 +80,13 @@ class Stats:
 class HistoryStore:
     """Keeps events. Use as a context manager."""
 
-    def __init__(self, url: str, vault: Vault | EventCipher, broker: str = "") -> None:
+    def __init__(self, url: str, vault: HistoryKeys | EventCipher, broker: str = "") -> None:
         """`url` is SQLAlchemy's: `sqlite:///path`, or `postgresql+psycopg://host/name`. Raises HistoryUnavailable.
 
         `broker` is the one whose clients publish what is kept, or a group of brokers that share a history: it belongs
         to them for good.
         """
-        self._vault = vault if isinstance(vault, Vault) else Vault(vault)
+        self._vault = vault if isinstance(vault, HistoryKeys) else HistoryKeys(vault)
         self._ends = Ends(self._vault)
         self._tables: dict[str, TypeTable] = {}
         self._writing = threading.Lock()

@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from bus.server.server_config import Limits
 from pdp.access import AccessRules, AccessService
-from pdp.access.census import Share
+from pdp.access.connection_accounting import Share
 from tests.secured import Secured, secured
 
 

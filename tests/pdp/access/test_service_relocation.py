@@ -16,7 +16,7 @@ from bus import Connection, NatsServer, NotConnected
 from bus.identity import read_credentials
 from bus.nats.dialing import UNDECIDED
 from pdp.access import AccessRules
-from pdp.access.census import Share
+from pdp.access.connection_accounting import Share
 from tests.secured import PEP, Secured
 from tests.waiting import eventually, once_it_works
 

@@ -17,7 +17,7 @@ from authz import Entity, Identity, Request
 from authz.release import Release, sign_release
 from bus import Connection, NatsServer
 from bus.errors import ContentMissing
-from bus.stores import content_collection, release_store
+from bus.stores import content_garbage_collection, release_store
 from bus.wire.messages import MemberStatus, unpack_member_status
 from bus.wire.subjects import members
 from pdp.bundle.bundle import Bundle, File
@@ -325,9 +325,9 @@ class TestPublishing:
 
 
 async def test_a_push_takes_out_what_only_releases_named_that_are_kept_no_longer(world, monkeypatch):
-    for module in (release_store, content_collection, publisher_service):
+    for module in (release_store, content_garbage_collection, publisher_service):
         monkeypatch.setattr(module, "HISTORY", 3)
-    ahead = content_collection.GRACE_SECONDS + 60
+    ahead = content_garbage_collection.GRACE_SECONDS + 60
     publisher = Publisher(world.bus, "shop", ANN, (), lambda: time() + ahead)
     pushed = [(await publisher.push(bundle(name))).released for name in ("ann", "bob", "cal", "dan")]
     assert await publisher.bundle(pushed[1]) == bundle("bob")

@@ -10,11 +10,11 @@ from sqlalchemy import create_engine, text
 from pubsub_core.errors import NotKept
 from pubsub_core.events.event import Event, encode
 from pubsub_core.history.at_rest import EventCipher
+from pubsub_core.history.history_keys import HistoryKeys
 from pubsub_core.history.recorder_service import _Job, recording
 from pubsub_core.history.retention import HistorySetting, KeepRule, Search
 from pubsub_core.history.storage.reading import Reading
 from pubsub_core.history.storage.store import HistoryStore
-from pubsub_core.history.vault import Vault
 from pubsub_core.types.edit import Retyped, apply, find
 from pubsub_core.types.event_type import AttributeType
 from pubsub_core.types.registry import Catalogue
@@ -132,7 +132,7 @@ async def test_while_another_key_is_not_here_yet_nothing_is_kept_and_afterwards_
         publisher = await nurse.publisher(kind.name)
         await publisher.publish(drug="morphine", amount=1)
         await publisher.flush()
-        with HistoryStore(url, Vault.of([SECRET, OTHER])) as shared:
+        with HistoryStore(url, HistoryKeys.of([SECRET, OTHER])) as shared:
             await asyncio.to_thread(list, shared.rekey())
         await publisher.publish(drug="morphine", amount=2)
         with pytest.raises(NotKept, match="cannot be kept"):
@@ -140,7 +140,7 @@ async def test_while_another_key_is_not_here_yet_nothing_is_kept_and_afterwards_
         keys.append(OTHER)
         await publisher.publish(drug="morphine", amount=3)
         await publisher.flush()
-    with HistoryStore(url, Vault.of([OTHER])) as store:
+    with HistoryStore(url, HistoryKeys.of([OTHER])) as store:
         events = store.read(Reading(kind.id)).events
     assert [list(each.attributes.values())[1] for each in events] == [1, 3]
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from authz.rules import Transform, parse_rules
 from pubsub_core.events.event import Event
-from pubsub_core.rules.library import InvalidStep, make_step
 from pubsub_core.rules.program import Program
 from pubsub_core.rules.transformation import Scene, Step, Untransformable, reshape
+from pubsub_core.rules.transformation_steps import InvalidStep, make_step
 from pubsub_core.types.event_type import AttributeType
 
 T = AttributeType

@@ -12,10 +12,10 @@ from sqlalchemy import create_engine, text
 from authfabric.files.history import read_history_keys, write_history_keys
 from authz.predicate import Equal
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
+from pubsub_core.history.history_keys import HistoryKeys
 from pubsub_core.history.retention import HistorySetting
 from pubsub_core.history.storage import rekeying
 from pubsub_core.history.storage.store import HistoryStore
-from pubsub_core.history.vault import Vault
 from tests.pubsub_core.conftest import place
 from tests.pubsub_core.history.databases import postgresql, url
 from tests.pubsub_core.history.storage.test_store import DRUG, TYPE, add, event, everything, keep, path
@@ -37,7 +37,7 @@ def events(start: int, end: int):
 
 
 def filled(url: str) -> None:
-    with HistoryStore(url, Vault.of([OLD])) as history:
+    with HistoryStore(url, HistoryKeys.of([OLD])) as history:
         keep(history)
         add(history, events(0, 45))
         history.append([], [b"a mark", b"another"])
@@ -53,16 +53,16 @@ def whole(history: HistoryStore, count: int) -> None:
 
 def test_all_that_is_kept_is_under_the_new_key_and_the_old_one_opens_nothing(url):
     filled(url)
-    with HistoryStore(url, Vault.of([OLD, NEW])) as history:
+    with HistoryStore(url, HistoryKeys.of([OLD, NEW])) as history:
         assert list(history.rekey())[-1] == 45
         whole(history, 45)
-    with HistoryStore(url, Vault.of([NEW])) as history:
+    with HistoryStore(url, HistoryKeys.of([NEW])) as history:
         whole(history, 45)
         add(history, events(45, 60))
         whole(history, 60)
     with pytest.raises(HistoryUnavailable, match="sealed by another key"):
-        HistoryStore(url, Vault.of([OLD]))
-    thief = Vault.of([OLD])
+        HistoryStore(url, HistoryKeys.of([OLD]))
+    thief = HistoryKeys.of([OLD])
     with create_engine(url).connect() as connection:
         rows = connection.execute(text(f"SELECT * FROM events_{TYPE}")).mappings().all()
         marks = connection.execute(text("SELECT body FROM history_marks")).scalars().all()
@@ -83,11 +83,11 @@ def test_all_that_is_kept_is_under_the_new_key_and_the_old_one_opens_nothing(url
 def test_what_was_broken_off_is_whole_and_goes_on_while_others_write_and_forget(url):
     filled(url)
     keys = [OLD]
-    with HistoryStore(url, Vault.of(keys, lambda: tuple(keys))) as broker:
+    with HistoryStore(url, HistoryKeys.of(keys, lambda: tuple(keys))) as broker:
         whole(broker, 45)
         keys.append(NEW)
         for pages in (1, 2):
-            with HistoryStore(url, Vault.of(keys)) as history:
+            with HistoryStore(url, HistoryKeys.of(keys)) as history:
                 assert list(islice(history.rekey(), pages)) == [10, 20][:pages]
                 whole(history, 45)
             whole(broker, 45)
@@ -97,10 +97,10 @@ def test_what_was_broken_off_is_whole_and_goes_on_while_others_write_and_forget(
         assert max(broker.verify(TYPE)) == 66
         assert broker.prune(TYPE, 50.0) == 46  # and beyond it
         assert max(broker.verify(TYPE)) == 20
-        with HistoryStore(url, Vault.of(keys)) as history:
+        with HistoryStore(url, HistoryKeys.of(keys)) as history:
             list(history.rekey())
         assert max(broker.verify(TYPE)) == 20
-    with HistoryStore(url, Vault.of([NEW])) as history:
+    with HistoryStore(url, HistoryKeys.of([NEW])) as history:
         assert max(history.verify(TYPE)) == 20
         assert [each.sequence for each in everything(history, OPIATE)] == list(range(50, 70, 2))
 
@@ -108,7 +108,7 @@ def test_what_was_broken_off_is_whole_and_goes_on_while_others_write_and_forget(
 @pytest.mark.parametrize("forgotten", [9, 10, 11])
 def test_what_is_forgotten_before_up_to_and_beyond_the_seam_breaks_no_chain(url, forgotten):
     filled(url)
-    with HistoryStore(url, Vault.of([OLD, NEW])) as history:
+    with HistoryStore(url, HistoryKeys.of([OLD, NEW])) as history:
         assert list(islice(history.rekey(), 1)) == [10]
         assert history.prune(TYPE, float(forgotten)) == forgotten
         assert max(history.verify(TYPE)) == 45 - forgotten
@@ -117,20 +117,20 @@ def test_what_is_forgotten_before_up_to_and_beyond_the_seam_breaks_no_chain(url,
 
 
 def test_a_type_that_a_broker_began_just_before_is_sealed_anew_too(url):
-    with HistoryStore(url, Vault.of([OLD])):
+    with HistoryStore(url, HistoryKeys.of([OLD])):
         pass
-    with HistoryStore(url, Vault.of([OLD, NEW])) as history:
+    with HistoryStore(url, HistoryKeys.of([OLD, NEW])) as history:
         filled(url)
         list(history.rekey())
-    with HistoryStore(url, Vault.of([NEW])) as history:
+    with HistoryStore(url, HistoryKeys.of([NEW])) as history:
         keep(history)
         whole(history, 45)
 
 
 def test_whoever_has_not_heard_of_the_new_key_writes_nothing_and_reads_nothing(url):
     filled(url)
-    with HistoryStore(url, Vault.of([OLD])) as broker:
-        with HistoryStore(url, Vault.of([OLD, NEW])) as history:
+    with HistoryStore(url, HistoryKeys.of([OLD])) as broker:
+        with HistoryStore(url, HistoryKeys.of([OLD, NEW])) as history:
             next(history.rekey())
         with pytest.raises(HistoryDamaged):
             add(broker, events(45, 46))
@@ -147,7 +147,7 @@ def test_what_was_altered_is_found_and_not_sealed_anew(url, change):
     with engine.begin() as connection:
         connection.execute(text(change.format(f"events_{TYPE}")))
     engine.dispose()
-    with HistoryStore(url, Vault.of([OLD, NEW])) as history:
+    with HistoryStore(url, HistoryKeys.of([OLD, NEW])) as history:
         with pytest.raises(HistoryDamaged):
             list(history.rekey())
         with pytest.raises(HistoryDamaged):
@@ -178,7 +178,7 @@ async def test_a_running_broker_goes_over_by_itself_and_every_event_is_replayed(
         )
     (new,) = read_history_keys(file)
     assert new != OLD
-    with HistoryStore(url, Vault.of([new])) as history:
+    with HistoryStore(url, HistoryKeys.of([new])) as history:
         assert max(history.verify(kind.id)) == published + 50
     with pytest.raises(HistoryUnavailable, match="sealed by another key"):
-        HistoryStore(url, Vault.of([OLD]))
+        HistoryStore(url, HistoryKeys.of([OLD]))

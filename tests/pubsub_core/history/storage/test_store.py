@@ -26,11 +26,11 @@ from authz.predicate.compiler import EVENT
 from pubsub_core.events.event import Event, encode
 from pubsub_core.history.at_rest import START, EventCipher
 from pubsub_core.history.errors import HistoryDamaged, HistoryUnavailable
+from pubsub_core.history.history_keys import HistoryKeys
 from pubsub_core.history.position import ALWAYS, Position, Span
 from pubsub_core.history.retention import Keeping, Search
 from pubsub_core.history.storage.reading import Reading
 from pubsub_core.history.storage.store import HistoryStore
-from pubsub_core.history.vault import Vault
 from pubsub_core.types.event_type import AttributeType
 from tests.pubsub_core.history.databases import postgresql, url
 
@@ -122,7 +122,7 @@ def test_the_database_finds_events_without_opening_them_and_no_others_are_read(u
         keep(history)
         add(history, events)
         opened: list[bytes] = []
-        history._vault = Vault(_Counting(b"k" * 32, opened))
+        history._vault = HistoryKeys(_Counting(b"k" * 32, opened))
         wanted = And(
             (Equal(path(DRUG), "morphine"), Order(path(AMOUNT), ">=", 40), Equal(path(WHO), "nurse1"))
         )

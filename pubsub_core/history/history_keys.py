@@ -16,7 +16,7 @@ from pubsub_core.history.at_rest import EventCipher
 Keys: TypeAlias = "Callable[[], tuple[bytes, ...]]"
 
 
-class Vault:
+class HistoryKeys:
     """Opens by any key that is known; the newest is the last."""
 
     def __init__(self, *ciphers: EventCipher, keys: Keys | None = None) -> None:
@@ -25,7 +25,7 @@ class Vault:
         self._keys = keys
 
     @classmethod
-    def of(cls, secrets: Iterable[bytes], keys: Keys | None = None) -> Vault:
+    def of(cls, secrets: Iterable[bytes], keys: Keys | None = None) -> HistoryKeys:
         return cls(*map(EventCipher, secrets), keys=keys)
 
     @property

@@ -15,7 +15,7 @@ from pubsub_core.trust import Web
 from pubsub_core.types import SignedType
 
 
-class ToldTypes:
+class TypeExchange:
     """The definitions that a broker sends to others, and receives."""
 
     def __init__(

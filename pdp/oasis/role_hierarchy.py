@@ -15,7 +15,7 @@ from pdp.oasis.syntax import Seniority
 from pdp.oasis.terms import Atom, Instance, Variable, ground, match
 
 
-class Seniors:
+class RoleHierarchy:
     """The roles above each role of a rulebook."""
 
     def __init__(self, rulebook: Rulebook) -> None:

@@ -26,7 +26,7 @@ class _Seen:
     at: float
 
 
-class Census:
+class ConnectionAccounting:
     """The connections of all servers, as events and looks tell of them."""
 
     def __init__(self, share: Share = Share()) -> None:

@@ -20,7 +20,7 @@ class NotVouched(Exception):
     """A parcel came from a broker of which it is not known whether it may carry its type."""
 
 
-class Newcomers:
+class UnknownBrokers:
     """Says for which unknown brokers the store is to be read."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:

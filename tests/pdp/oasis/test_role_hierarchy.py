@@ -6,7 +6,7 @@ import pytest
 
 from pdp.oasis import Domains, Instance, parse
 from pdp.oasis.errors import InvalidTerm
-from pdp.oasis.seniors import Seniors
+from pdp.oasis.role_hierarchy import RoleHierarchy
 
 RANKS = """
 role doctor(d)
@@ -21,8 +21,8 @@ SOME = f'{RANKS}head(d, "cardiology") > consultant(d)'
 ANY = f"{RANKS}head(d, w) > consultant(d)"
 
 
-def seniors(text: str) -> Seniors:
-    return Seniors(Domains([parse(text, "ranks.oasis")]).everything())
+def seniors(text: str) -> RoleHierarchy:
+    return RoleHierarchy(Domains([parse(text, "ranks.oasis")]).everything())
 
 
 def test_roles_above_count_by_name_and_with_their_parameters():

@@ -12,7 +12,7 @@ from authz.release import Release, release_hash, sign_release
 from bus import Connection, NatsServer
 from bus.errors import ContentMissing
 from bus.stores import HISTORY, ReleaseStore, chunk_hashes, collect_content
-from bus.stores.content_collection import GRACE_SECONDS
+from bus.stores.content_garbage_collection import GRACE_SECONDS
 
 ANN = Identity.generate()
 

@@ -19,7 +19,7 @@ from authfabric.exposure.evidence import Evidence, Question
 from authfabric.exposure.views import find_views
 from authz.extras import needing
 from pdp.bundle import Bundle
-from pubsub_core.history import HistoryStore, Span, Vault
+from pubsub_core.history import HistoryKeys, HistoryStore, Span
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ class Place:
     secrets: tuple[bytes, ...]
 
     def open(self) -> HistoryStore:
-        return HistoryStore(self.url, Vault.of(self.secrets))
+        return HistoryStore(self.url, HistoryKeys.of(self.secrets))
 
 
 @dataclass(frozen=True, slots=True)

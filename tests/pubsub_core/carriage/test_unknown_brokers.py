@@ -7,7 +7,7 @@ import pytest
 from authz import Identity
 from bus import NatsServer
 from pep import UNVERIFIED
-from pubsub_core.carriage.newcomers import LOOK_SECONDS, MOST_LOOKS, Newcomers, NotVouched
+from pubsub_core.carriage.unknown_brokers import LOOK_SECONDS, MOST_LOOKS, NotVouched, UnknownBrokers
 from tests.pubsub_core.town import NEWS, take, town
 from tests.waiting import eventually
 
@@ -21,7 +21,7 @@ class Clock:
 
 def test_the_store_is_looked_at_once_in_a_while_and_for_a_few_only():
     clock = Clock()
-    newcomers = Newcomers(clock)
+    newcomers = UnknownBrokers(clock)
     for number in range(MOST_LOOKS):
         with pytest.raises(NotVouched):
             newcomers.meet(f"key {number}", "type")

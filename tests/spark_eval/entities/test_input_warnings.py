@@ -6,8 +6,8 @@ from authz import Entity
 from authz.decision import Effect
 from authz.predicate import Equal, Order, Path, Relate
 from pdp.abac.policy import Policy
+from spark_eval.entities.input_warnings import oversights
 from spark_eval.entities.mask_tasks import MaskWork
-from spark_eval.entities.oversights import oversights
 from spark_eval.entities.store import BundledEntities
 from spark_eval.plans.plan import Rules, make_plan
 from spark_eval.plans.split import Part

@@ -27,7 +27,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class PolicyListing:
     """A release, its files and what `policy check` says of them."""
 
     released: Released | None
@@ -97,24 +97,24 @@ async def read_release(
     return found, Bundle.unpack(packed, found.release.bundle)
 
 
-async def read_shelf(
+async def read_listing(
     bus: Connection,
     domain: str,
     trusted: Collection[PublicKey],
     epoch: int = 0,
     cases: Path | None = None,
-) -> Shelf:
+) -> PolicyListing:
     """A release with what is found in it, and what comes of test cases, where those are given."""
     released, bundle = await read_release(bus, domain, trusted, epoch)
     return await asyncio.to_thread(_examined, released, bundle, cases)
 
 
-def _examined(released: Released | None, bundle: Bundle, cases: Path | None) -> Shelf:
+def _examined(released: Released | None, bundle: Bundle, cases: Path | None) -> PolicyListing:
     try:
         policies = PolicySet.read(bundle)
-        found = Shelf(released, bundle, list(check(bundle)), policies.names)
+        found = PolicyListing(released, bundle, list(check(bundle)), policies.names)
     except AuthFabricError:
-        return Shelf(released, bundle)
+        return PolicyListing(released, bundle)
     if cases is None:
         return found
     try:

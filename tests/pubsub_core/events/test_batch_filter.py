@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authz.predicate import EVENT, compile_predicate
+from pubsub_core.events.batch_filter import select, sift
 from pubsub_core.events.event import Event, encode
-from pubsub_core.events.sieve import select, sift
 from tests.pubsub_core.filters import events, filters
 
 drawn = st.lists(
