@@ -107,6 +107,23 @@ async def test_who_reads_a_durable_subscription_that_has_a_reader_is_told_at_onc
     assert f"`ward` is being read at the broker north-{place.domain}" in capsys.readouterr().err
 
 
+async def test_what_a_durable_subscription_has_printed_does_not_come_again(place):
+    """More wait than are acknowledged together, and it ends in the middle of them."""
+    kind = await place.define("Shared", *NEWS)
+    await place.broker("north")
+    profile(place, "bob", types=(kind.name,))
+    async with place.connected("bob", "north") as reader:
+        await reader.subscriber(kind.name, durable="ward")
+    publisher = await (await place.client("ann", "north")).publisher(kind.name)
+    for number in range(100):
+        await publisher.publish(score=number)
+    await publisher.flush()
+    for expected in (range(75), range(75, 100)):
+        options = ["--durable", "ward", "--json", "--as", "bob", "-n", str(len(expected))]
+        said = await run(place, "subscribe", kind.name, *options)
+        assert [each["attributes"]["score"] for each in lines(said)] == list(expected)
+
+
 READERS = """
 FLUENT closed(place) INITIATED BY {shut}(place) TERMINATED BY {opened}(place) SHARED
 all: ALLOW SUBSCRIPTION TO {news} WHERE credentials(user, reader)
