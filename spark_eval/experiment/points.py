@@ -125,6 +125,8 @@ class Result(msgspec.Struct, frozen=True):
     recovery: list[RecoveryPoint] = []
     recovery_curves: list[RecoveryCurve] = []
     machine: Machine = Machine()
+    failures: dict[str, str] = {}
+    """What could not be measured, and why."""
 
     @property
     def differing(self) -> list[AvailabilityPoint]:

@@ -47,8 +47,8 @@ class Recovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def expected(self) -> float:
-        """About how many seconds it takes in all, with the start."""
-        return 60.0 + self.times * sum(15.0 + self.seconds(struck) for struck in STRUCK)
+        """About how many seconds it takes in all, with the starts."""
+        return self.times * (30.0 + sum(15.0 + self.seconds(struck) for struck in STRUCK))
 
     def seconds(self, struck: str) -> float:
         """How long it is away."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from authz import AuthFabricError
 from spark_eval.experiment import (
     Comparison,
     Experiment,
@@ -40,18 +41,21 @@ from spark_eval.experiment import (
     watching_load,
 )
 from spark_eval.measurement import (
+    Measurement,
     Shipped,
     Whole,
+    WrongAnswer,
     count_hits,
     count_requests,
     count_strikes,
+    live_measurements,
+    recovery_measurements,
     remote_hosts,
-    run_live,
-    run_recovery,
-    run_response_times,
+    response_measurements,
 )
 from spark_eval.reports import render
 from spark_eval.runtime import (
+    Advance,
     SparkOptions,
     Steps,
     Unreadable,
@@ -96,10 +100,11 @@ class ExperimentJob:
 
 @dataclass(slots=True)
 class _Measured:
-    """What was measured so far, and how busy the machine was."""
+    """What was measured so far, how busy the machine was, and what failed, with the problem."""
 
     parts: list[pa.Table] = field(default_factory=list)
     loads: dict[str, Load] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
 
     @property
     def trace(self) -> pa.Table:
@@ -107,7 +112,10 @@ class _Measured:
 
 
 def run_experiment(job: ExperimentJob, steps: Steps) -> Result:
-    """Run the experiment. The output folder appears when all is done; what was measured before an end is kept aside."""
+    """Run the experiment. The output folder appears when all is done; what was measured before an end is kept aside.
+
+    What fails twice is left out, and the report says so.
+    """
     with ending_in_order(), whole_folder(job.out, PLAN) as folder, ExitStack() as stack:
         # First, so that what is wrong with Java or the master is said before minutes of measuring; then it is idle.
         steps.expect(_expected(job))
@@ -131,7 +139,7 @@ def run_experiment(job: ExperimentJob, steps: Steps) -> Result:
                     recovery_curves=recovery_curves(measured.trace),
                 )
         machine = msgspec.structs.replace(describe_machine(), load=measured.loads)
-        result = msgspec.structs.replace(result, machine=machine)
+        result = msgspec.structs.replace(result, machine=machine, failures=measured.failures)
         (folder / PLAN).write_text(dump(job.plan))
         _write(folder / TRACES, {LIVE: measured.trace, SIMULATION: simulated})
         (folder / RESULT).write_bytes(msgspec.json.format(msgspec.json.encode(result)))
@@ -157,14 +165,16 @@ def _expected(job: ExperimentJob) -> list[float]:
     plan, seconds = job.plan, [8.0]
     live = plan.availability
     if Part.AVAILABILITY in job.parts and live.live_requests:
-        seconds.append(live.live_requests / 2 * live.interval + 20.0 * live.rounds)
+        cells = sum(len(live.live_cells(run)) for run in range(live.rounds))
+        asking = live.live_requests / 2 * live.interval + cells * live.population.deadline
+        seconds.append(asking + 20.0 * live.rounds + 60.0)
     if Part.RESPONSE_TIME in job.parts:
-        seconds.append(count_requests(plan.response_time, plan.hosts) * 0.0015 + 60.0)
+        seconds.append(count_requests(plan.response_time, plan.hosts) * 0.0006 + 60.0)
     if _strikes(job):
         seconds.append(plan.recovery.expected)
     if Part.AVAILABILITY in job.parts:
         weight = sum(cell.pdps for cell in live.cells()) * live.population.requests
-        seconds.append(10.0 + weight * live.simulated_runs * 4e-8)
+        seconds.append(10.0 + weight * live.simulated_runs * 1e-8)
     seconds.append(10.0)
     if Part.RESPONSE_TIME in job.parts:
         seconds.append(plan.response_time.hospital * 0.1)
@@ -215,22 +225,76 @@ def _measure(job: ExperimentJob, steps: Steps, measured: _Measured) -> None:
     """The live parts, before the simulation takes computing time from them."""
     plan, live = job.plan, job.plan.availability
 
-    def keep(trace: pa.Table) -> None:
-        measured.parts.append(_in_ticks(trace))
+    def take(words: str, total: int, measurements: Iterable[Measurement]) -> None:
+        with steps.step(words, total) as advance, watching_load(words, measured.loads):
+            _take(measurements, advance, steps, measured)
 
     if Part.AVAILABILITY in job.parts and live.live_requests:
-        with steps.step(ASKING, live.live_requests) as advance, watching_load(ASKING, measured.loads):
-            run_interruptible(run_live(live, plan.seed, advance, keep, remote_hosts(plan.hosts)))
+        take(ASKING, live.live_requests, live_measurements(live, plan.seed, remote_hosts(plan.hosts)))
     if Part.RESPONSE_TIME in job.parts:
         requests = count_requests(plan.response_time, plan.hosts)
-        with steps.step(TIMING, requests) as advance, watching_load(TIMING, measured.loads):
-            run_interruptible(run_response_times(plan, job.shipped, advance, keep))
+        take(TIMING, requests, response_measurements(plan, job.shipped))
     if _strikes(job):
-        with (
-            steps.step(STRIKING, count_strikes(plan.recovery)) as advance,
-            watching_load(STRIKING, measured.loads),
-        ):
-            run_interruptible(run_recovery(plan.recovery, plan.seed, job.whole, advance, keep))
+        strikes = recovery_measurements(plan.recovery, plan.seed, job.whole)
+        take(STRIKING, count_strikes(plan.recovery), strikes)
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Tells how much is done, and counts it."""
+
+    advance: Advance
+    done: int = 0
+
+    def __call__(self, count: int) -> None:
+        self.done += count
+        self.advance(count)
+
+
+def _take(measurements: Iterable[Measurement], advance: Advance, steps: Steps, measured: _Measured) -> None:
+    """Measure one after the other. What fails is tried once more, and then left out.
+
+    Where nothing of a step could be measured until then, the step is given up; if nothing at all was, so is all.
+    """
+    before = len(measured.parts)
+    for each in measurements:
+        problem = _attempt(each, advance, steps, measured)
+        if problem is None:
+            continue
+        if not measured.parts:
+            raise problem
+        measured.failures[each.name] = _told(problem)
+        if len(measured.parts) == before:
+            return
+
+
+def _attempt(
+    measurement: Measurement, advance: Advance, steps: Steps, measured: _Measured
+) -> Exception | None:
+    """Keep the trace; or give the problem, if there was one twice."""
+    problem: Exception | None = None
+    for rest in ("once more", "it is left out"):
+        counted = _Counted(advance)
+        try:
+            measured.parts.append(_in_ticks(run_interruptible(measurement.watched(counted))))
+        except WrongAnswer:
+            raise
+        except Exception as error:
+            advance(-counted.done)
+            steps.say(f"{measurement.name} failed: {_told(error)}; {rest}")
+            problem = error
+        else:
+            return None
+    return problem
+
+
+def _told(error: BaseException) -> str:
+    """The problem in a line: of several that came together, the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, AuthFabricError) and str(error):
+        return str(error)
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def _strikes(job: ExperimentJob) -> bool:

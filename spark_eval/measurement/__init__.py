@@ -8,20 +8,22 @@ if TYPE_CHECKING:
     from spark_eval.measurement.fabric_service import Shipped, ShippedFabric
     from spark_eval.measurement.hit_rates import count_hits
     from spark_eval.measurement.hosts import remote_hosts
-    from spark_eval.measurement.live_service import run_live
+    from spark_eval.measurement.live_service import WrongAnswer, live_measurements
+    from spark_eval.measurement.measurement import Measurement
     from spark_eval.measurement.recovery_service import (
         Answer,
         Strike,
         Whole,
         WholeFabric,
         count_strikes,
-        run_recovery,
+        recovery_measurements,
     )
-    from spark_eval.measurement.response_service import count_requests, run_response_times
+    from spark_eval.measurement.response_service import count_requests, response_measurements
 
 __all__ = [
-    "Answer", "Shipped", "ShippedFabric", "Strike", "Whole", "WholeFabric", "count_hits", "count_requests",
-    "count_strikes", "remote_hosts", "run_live", "run_recovery", "run_response_times",
+    "Answer", "Measurement", "Shipped", "ShippedFabric", "Strike", "Whole", "WholeFabric", "WrongAnswer",
+    "count_hits", "count_requests", "count_strikes", "live_measurements", "recovery_measurements", "remote_hosts",
+    "response_measurements",
 ]  # fmt: skip
 
 # PDP processes import modules of this room: they need not carry Spark and plots.
@@ -31,8 +33,9 @@ __getattr__ = lazily(
         ".fabric_service": "Shipped ShippedFabric",
         ".hit_rates": "count_hits",
         ".hosts": "remote_hosts",
-        ".live_service": "run_live",
-        ".recovery_service": "Answer Strike Whole WholeFabric count_strikes run_recovery",
-        ".response_service": "count_requests run_response_times",
+        ".live_service": "WrongAnswer live_measurements",
+        ".measurement": "Measurement",
+        ".recovery_service": "Answer Strike Whole WholeFabric count_strikes recovery_measurements",
+        ".response_service": "count_requests response_measurements",
     },
 )

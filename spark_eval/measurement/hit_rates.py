@@ -1,18 +1,23 @@
 """How many questions caches answer, by how many answers they have learned, in a hospital made up for the purpose.
 
 As on the papers' data, any subject may ask for anything, and a cache has learned a random part of all possible
-answers. Beside it, what is harder: nobody asks for what is refused, so that refusals teach nothing.
+answers. Beside it, what is harder: nobody asks for what is refused, so that refusals teach nothing; and the same
+hospital with attribute policies in place of role rules, whose PDPs look roles up that requests do not carry.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from authz import Decision, Entity, Request
-from pdp.bundle import Bundle, File, PolicySet
+from authz.change import ROLES
+from pdp.attributes import CachingProvider, Enricher, Known
+from pdp.bundle import Bundle, File, PolicySet, Root
 from sdp_cache import Recycler, Recycling
 from spark_eval.experiment import HitRate, variants
 
@@ -30,12 +35,15 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 """Of all possible answers: how many the cache has learned."""
 ASKED = 2_000
 ANY, ALLOWED = "anything possible is asked", "only what is allowed is asked"
+LOOKED_UP = "anything possible is asked, by attribute policies and with roles that PDPs look up"
 WAYS = {
     variants.PRECISE: ("precise",),
     variants.SAAM: ("precise", "saam_rbac"),
     variants.CERTIFICATES: ("precise", "certificates"),
 }
 PLENTY = 1_000_000
+FOR_EVER = 1e9
+"""Seconds for which roles that were looked up may be relied on: time stands still here."""
 
 Grants = dict[tuple[str, str], tuple[str, ...]]
 """Which roles may do this to that: by action and object."""
@@ -67,6 +75,32 @@ class Hospital:
             for role in roles
         ]
         return "\n".join(lines)
+
+    def attribute_policies(self) -> str:
+        """The same as attribute policies, one for each permission."""
+        policies = [
+            {
+                "uid": f"{action} {object_}",
+                "effect": "allow",
+                "targets": {"resource_id": object_, "action_id": action},
+                "rules": {"subject": {"$.roles": {"condition": "AnyIn", "values": list(roles)}}},
+            }
+            for (action, object_), roles in self.grants.items()
+        ]
+        return json.dumps(policies)
+
+
+class Roster:
+    """Where PDPs look roles up."""
+
+    name, problem = "roster", ""
+    provides = frozenset({ROLES})
+
+    def __init__(self, subjects: Sequence[Entity]) -> None:
+        self._known = {each.id: Known(each.attributes, FOR_EVER) for each in subjects}
+
+    async def look_up(self, root: Root, ids: frozenset[str]) -> Mapping[str, Known]:
+        return {each: self._known[each] for each in ids}
 
 
 def hospital(people: int, chance: random.Random) -> Hospital:
@@ -106,16 +140,40 @@ def count_hits(people: int, seed: int) -> list[HitRate]:
     """Ask caches that have learned more and more. The same seed gives the same rates."""
     chance = random.Random(seed)
     place = hospital(people, chance)
-    bundle = Bundle.of([File("hospital.oasis", place.rules())])
-    engine = PolicySet.read(bundle).engine(certify=True)
-    every = [(request, engine.evaluate(request)) for request in place.requests()]
+    every = by_rules(place)
     rates: list[HitRate] = []
-    for asked, possible in ((ANY, every), (ALLOWED, [each for each in every if each[1].allowed])):
+    for asked, possible in (
+        (ANY, every),
+        (ALLOWED, [each for each in every if each[1].allowed]),
+        (LOOKED_UP, by_attributes(place)),
+    ):
         chance.shuffle(possible)
         tried = chance.choices(possible, k=ASKED)
         for way, uses in WAYS.items():
             rates += _rates(asked, way, _recycler(uses), possible, [request for request, _ in tried])
     return rates
+
+
+def by_rules(place: Hospital) -> list[tuple[Request, Decision]]:
+    """All that can be asked with what PDPs answer by role rules."""
+    engine = PolicySet.read(Bundle.of([File("hospital.oasis", place.rules())])).engine(certify=True)
+    return [(request, engine.evaluate(request)) for request in place.requests()]
+
+
+def by_attributes(place: Hospital) -> list[tuple[Request, Decision]]:
+    """The same by attribute policies; requests name no roles."""
+    files = [
+        File("bundle.yaml", f"provided: [{ROLES}]"),
+        File("hospital.json", place.attribute_policies()),
+    ]
+    policies = PolicySet.read(Bundle.of(files))
+    engine = policies.engine(certify=True)
+    roster = CachingProvider(Roster(place.subjects), lambda: 0.0, seconds=FOR_EVER, lifetime=FOR_EVER)
+    enricher = Enricher(policies, [roster])
+    requests = [Request(Entity(each.subject.id), each.object, each.action) for each in place.requests()]
+    enriched = asyncio.run(enricher.enrich(requests))
+    decided = [enricher.settle(each, engine.evaluate(each.request)) for each in enriched]
+    return list(zip(requests, decided, strict=True))
 
 
 def _rates(

@@ -41,9 +41,9 @@ from spark_eval.measurement.fabric_service import (
     run_fabric,
 )
 from spark_eval.measurement.hosts import Host
+from spark_eval.measurement.measurement import Measurement
 from spark_eval.measurement.peps import DirectPep
 from spark_eval.measurement.replica_service import NUMBER, RUN, ReplicaTask
-from spark_eval.measurement.response_service import Keep
 from spark_eval.runtime import Advance
 from spark_eval.schemas import LIVE, P2P, PUBSUB, TRACE
 
@@ -95,25 +95,25 @@ class Place:
         return max(BATCHES, int(requests / (BATCH * self.cell.mttr)))
 
 
-async def run_live(
-    plan: Availability, seed: int, advance: Advance, keep: Keep, hosts: Sequence[Host] = ()
-) -> None:
-    """Run every live run of the plan, its PDPs here, or on these hosts in turn.
-
-    `keep` is given the trace of each, `advance` told how many requests are done.
-    """
+def live_measurements(plan: Availability, seed: int, hosts: Sequence[Host] = ()) -> Iterator[Measurement]:
+    """Every live run of the plan, its PDPs here, or on these hosts in turn; those with many PDPs by themselves."""
     grants = draw_grants(plan.population, seed)
     policies = role_policies(grants)
+
+    async def run(together: Sequence[Place], advance: Advance) -> pa.Table:
+        run = _Run(plan, grants, advance)
+        async with run_fabric(replica_tasks(together, policies), hosts) as running:
+            await run.ask_all(together, running)
+        # Not before the fabric is gone: whoever computes for long without listening is taken for dead.
+        return pa.concat_tables(run.tables())
+
     for number in range(plan.rounds):
         places = find_places(plan, seed, number)
         crowded = [place for place in places if place.cell.pdps > CROWD]
-        for together in ([place for place in places if place not in crowded], *([each] for each in crowded)):
-            if together:
-                run = _Run(plan, grants, advance)
-                async with run_fabric(replica_tasks(together, policies), hosts) as running:
-                    await run.ask_all(together, running)
-                # Not before the fabric is gone: whoever computes for long without listening is taken for dead.
-                keep(pa.concat_tables(run.tables()))
+        if plain := [place for place in places if place not in crowded]:
+            yield Measurement(f"live run {number + 1}", partial(run, plain))
+        for place in crowded:
+            yield Measurement(f"live run {number + 1} with {place.cell.pdps} PDPs", partial(run, [place]))
 
 
 def find_places(plan: Availability, seed: int, run: int) -> list[Place]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -21,7 +21,8 @@ from bus.identity import Credentials
 from pep import Enforcer, Recycling
 from spark_eval.experiment import FIGURE, STRUCK, Cell, Population, Recovery, cell_columns, draw_grants
 from spark_eval.measurement.fabric_service import role_policies
-from spark_eval.measurement.response_service import RECYCLINGS, Keep, draw_requests
+from spark_eval.measurement.measurement import Measurement
+from spark_eval.measurement.response_service import RECYCLINGS, draw_requests
 from spark_eval.runtime import Advance
 from spark_eval.schemas import LIVE, TRACE
 
@@ -76,18 +77,23 @@ def count_strikes(plan: Recovery) -> int:
     return plan.times * len(STRUCK)
 
 
-async def run_recovery(plan: Recovery, seed: int, whole: Whole, advance: Advance, keep: Keep) -> None:
-    """Strike everything in turn, as often as planned; `keep` is given the trace of each."""
-    async with whole(role_policies(draw_grants(PEOPLE, seed)), plan.deadline) as fabric:
-        for run in range(plan.times):
+def recovery_measurements(plan: Recovery, seed: int, whole: Whole) -> Iterator[Measurement]:
+    """Everything struck in turn, in a fabric of its own each time."""
+
+    async def strike_all(run: int, advance: Advance) -> pa.Table:
+        tables = []
+        async with whole(role_policies(draw_grants(PEOPLE, seed)), plan.deadline) as fabric:
             for struck, strike in fabric.strikes.items():
-                name = f"{struck} {run}"
-                async with _peps(plan, seed, name, fabric) as peps:
+                async with _peps(plan, seed, f"{struck} {run}", fabric) as peps:
                     observed = await _Observation({**peps, **fabric.events}, plan).watch(
                         strike, plan.seconds(struck)
                     )
-                keep(pa.concat_tables(_rows(struck, asker, run, rows) for asker, rows in observed.items()))
+                tables += [_rows(struck, asker, run, rows) for asker, rows in observed.items()]
                 advance(1)
+        return pa.concat_tables(tables)
+
+    for run in range(plan.times):
+        yield Measurement(f"strikes, time {run + 1}", partial(strike_all, run))
 
 
 @contextlib.asynccontextmanager

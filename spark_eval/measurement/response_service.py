@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,6 +44,7 @@ from spark_eval.measurement.fabric_service import (
     run_fabric,
 )
 from spark_eval.measurement.hosts import Host, count_other_hosts, other_hosts
+from spark_eval.measurement.measurement import Measurement
 from spark_eval.measurement.peps import (
     DEADLINE,
     Ask,
@@ -64,8 +65,6 @@ RECYCLINGS: Mapping[str, Recycling | None] = {
     variants.SAAM: Recycling(saam_blp=0, certificates=0),
     variants.CERTIFICATES: Recycling(saam_rbac=0, saam_blp=0),
 }
-Keep: TypeAlias = Callable[[pa.Table], None]
-"""Takes what was measured, part by part."""
 
 
 async def _nothing() -> None:
@@ -102,16 +101,20 @@ def populations(plan: ResponseTime) -> dict[str, Population]:
     return {figure: plan.recycling if figure == variants.RECYCLING else plain for figure in FIGURES}
 
 
-async def run_response_times(plan: Experiment, shipped: Shipped, advance: Advance, keep: Keep) -> None:
-    """Run all experiments; `keep` is given the trace of each, `advance` told how many requests are done."""
-    for figure, prepare in FIGURES.items():
+def response_measurements(plan: Experiment, shipped: Shipped) -> Iterator[Measurement]:
+    """One for each figure."""
+
+    async def run(figure: str, advance: Advance) -> pa.Table:
         population = populations(plan.response_time)[figure]
         requests = draw_requests(population, plan.seed, figure)
         async with Fabrics(population, plan.seed, shipped, plan.hosts) as fabrics:
-            compared = await prepare(plan.response_time, fabrics)
+            compared = await FIGURES[figure](plan.response_time, fabrics)
             measured = await _take_turns(figure, compared, requests, advance)
         # Not before the fabrics are gone: whoever computes for long without listening is taken for dead.
-        keep(pa.concat_tables(map(_rows, measured)))
+        return pa.concat_tables(map(_rows, measured))
+
+    for figure in FIGURES:
+        yield Measurement(f"response times, {figure}", partial(run, figure))
 
 
 def draw_requests(population: Population, seed: int, name: str) -> list[Request]:

@@ -162,7 +162,7 @@ def _table(table: Table) -> str:
 
 def _cell(value: object) -> str:
     text = _value(value)
-    is_number = isinstance(value, int | float) or _NUMBER.fullmatch(text) is not None
+    is_number = isinstance(value, int | float) or _NUMBER.fullmatch(text.replace("&nbsp;", " ")) is not None
     return f"<td class=number>{text}</td>" if is_number else f"<td>{text}</td>"
 
 

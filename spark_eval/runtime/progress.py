@@ -78,9 +78,11 @@ class Steps:
                 stop.set()
                 thread.join()
 
-    def _left(self, seconds: float | None) -> str:
-        """How long this step and all later ones may take, as far as is known."""
+    def _left(self, share: float, elapsed: float) -> str:
+        """How long this step, of which a share is done, and all later ones may take, as far as is known."""
         later = sum(self._expected[self._done :])
+        mine = self._expected[self._done - 1] if self._done <= len(self._expected) else None
+        seconds = remaining(share, elapsed, mine)
         if seconds is None:
             return ""
         if not later:
@@ -95,7 +97,7 @@ class _Lines:
     """Writes how far a step has come, now and then."""
 
     def __init__(
-        self, words: str, total: int, say: Callable[[str], None], left: Callable[[float | None], str]
+        self, words: str, total: int, say: Callable[[str], None], left: Callable[[float, float], str]
     ) -> None:
         self._words = words
         self._total = total
@@ -110,19 +112,29 @@ class _Lines:
         if now - self._said < LINE_SECONDS or not self._done:
             return
         self._said = now
-        remaining = (now - self._began) * (self._total - self._done) / self._done
-        self._say(f"{self._words}: {100 * self._done / self._total:.0f} %, {self._left(max(remaining, 0.0))}")
+        share = min(self._done / self._total, 1.0)
+        self._say(f"{self._words}: {100 * share:.0f} %, {self._left(share, now - self._began)}")
 
 
 class _Left(ProgressColumn):
     """How long it may still take."""
 
-    def __init__(self, left: Callable[[float | None], str]) -> None:
+    def __init__(self, left: Callable[[float, float], str]) -> None:
         super().__init__()
         self._words = left
 
     def render(self, task: Task) -> Text:
-        return Text(self._words(task.time_remaining))
+        return Text(self._words(task.percentage / 100, task.elapsed or 0.0))
+
+
+def remaining(share: float, elapsed: float, expected: float | None) -> float | None:
+    """How many seconds are left of a step: at first as was expected, later as it has gone until now.
+
+    A step begins with processes that start, while nothing of it is done.
+    """
+    if expected is None:
+        return elapsed / share - elapsed if share else None
+    return (1 - share) * ((1 - share) * max(expected, elapsed) + elapsed)
 
 
 def duration(seconds: float) -> str:

@@ -139,6 +139,8 @@ def _run(what: str, options: RunOptions, spark_run: SparkRun, json: bool) -> Non
         print_json(_document(result, report))
     else:
         _say(result, report)
+    if result.failures:
+        raise typer.Exit(Exit.FAILED)
     if result.differing:
         raise typer.Exit(Exit.DENIED)
 
@@ -149,6 +151,7 @@ def _document(result: Result, report: Path) -> dict[str, object]:
         "points": len(result.availability),
         "differing": result.differing,
         "untold": result.untold,
+        "failures": result.failures,
         "twins": result.twins,
         "availability": result.availability,
         "response_time": result.response_time,
@@ -166,6 +169,8 @@ def _say(result: Result, report: Path) -> None:
         _print(f"  {point.source}, {point.cell}: {found}, not {point.expected:.2%}")
     if twins.runs:
         _print(f"{twins.alike} of {twins.runs} live runs failed as their simulated twins did")
+    for name, problem in result.failures.items():
+        _print(f"could not be measured: {name}: {problem}")
     _print(f"report: {report}")
 
 

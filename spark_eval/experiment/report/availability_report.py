@@ -26,6 +26,7 @@ LABELS = {
     "counted": "time to failure",
     "spaces": "objects in common",
 }
+TIMES = ("median", "99 %")
 _RECYCLING = {Cache.NONE: "no recycling", Cache.PRECISE: "precise", Cache.ROLES: "SAAM-RBAC"}
 _FORMULA, _SIMULATION, _LIVE = 6, 1, 2
 
@@ -99,7 +100,8 @@ STORIES = {
     ),
     "correlated": Story(
         "A common cause, live",
-        "The same on PDP processes: in a failure in common all of them ignore what they are asked.",
+        "A share of each PDP's failures strikes all of them at once. Here on PDP processes: in such a failure all of"
+        " them ignore what they are asked.",
         ("pdps", "common"),
     ),
     "strategy": Story(
@@ -337,7 +339,7 @@ def _finding(x: str, simulated: Sequence[AvailabilityPoint], live: Sequence[Avai
     at = _described(x, last.cell)
     text = f"{_percent(last.decrease)} fewer failed requests with {at}; the formula says {_percent(last.expected)}"
     if live:
-        text += f", live {_percent(live[-1].decrease)} ± {_margin(live[-1].margin)}"
+        text += f", live {_percent(live[-1].decrease)} ± {_margin(live[-1].margin)} points"
     text += f". The simulation agrees with the formula at {agreement(simulated)} points"
     if live:
         text += f", the live run at {agreement(live)}"
@@ -372,9 +374,10 @@ def _table(
         "formula",
         "agrees",
         "asked",
-        "median",
-        "99 %",
+        *TIMES,
     ]
+    if all(point.source != LIVE for point in points):  # nobody waited
+        columns, rows = columns[: -len(TIMES)], [row[: -len(TIMES)] for row in rows]
     return Table(columns, rows, "The figures", folded=True)
 
 

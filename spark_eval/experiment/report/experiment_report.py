@@ -10,7 +10,7 @@ import pyspark
 from sdp_cache import LeaseRules
 from spark_eval.experiment.chain import YEAR_SECONDS, chain_points
 from spark_eval.experiment.plan import Experiment, Part
-from spark_eval.experiment.points import AvailabilityPoint, Result, TimeSummary, agreement
+from spark_eval.experiment.points import AvailabilityPoint, Result, TimeSummary
 from spark_eval.experiment.recovery import ALL_PDPS, ALL_SERVERS, RecoveryPoint
 from spark_eval.experiment.report import availability_report, response_report
 from spark_eval.experiment.report.availability_report import is_of_paper
@@ -38,6 +38,8 @@ def make_report(plan: Experiment, parts: Collection[Part], result: Result, comma
         sections.append(response_report.hit_rates(result.hit_rates))
     if Part.RECOVERY in parts and result.recovery:
         sections.append(_recovery(plan, result))
+    if result.failures:
+        sections.append(_failures(result))
     if Part.AVAILABILITY in parts:
         sections += [_chain(plan), _assumptions(plan, result)]
     sections.append(_machine(result))
@@ -72,10 +74,10 @@ def _lead(plan: Experiment, parts: Collection[Part], result: Result) -> str:
             f" {point.expected * 100:.3g} %."
         )
     if Part.RESPONSE_TIME in parts:
-        inferred = _saam(result)
-        words.append(
+        words += [
             f"SAAM-RBAC infers {inferred.recycled * 100:.0f} % of the answers, and nobody is asked for them."
-        )
+            for inferred in _saam(result)
+        ]
     away = next((p for p in result.recovery if (p.struck, p.asker) == (ALL_PDPS, CERTIFICATES)), None)
     if away is not None:
         words.append(
@@ -93,13 +95,20 @@ def _facts(parts: Collection[Part], result: Result) -> list[tuple[str, object]]:
     ):
         points = [point for point in result.availability if point.source == source]
         if points:
-            facts.append((name, agreement(points)))
+            agreeing = [point.agrees for point in points]
+            untold = agreeing.count(None)
+            wide = f"; of {untold} the intervals are too wide to tell" if untold else ""
+            facts.append((name + wide, f"{agreeing.count(True)} of {len(points)}"))
     if result.twins.runs:
         alike = f"{result.twins.alike} of {result.twins.runs}"
         facts.append(("live runs failed as often as their simulated twins", alike))
     if Part.RESPONSE_TIME in parts:
-        inferred = _saam(result)
-        facts.append(("mean response time with SAAM-RBAC", f"{inferred.mean * 1e6:,.0f} µs"))
+        facts += [
+            ("mean response time with SAAM-RBAC", f"{inferred.mean * 1e6:,.0f} µs")
+            for inferred in _saam(result)
+        ]
+    if result.failures:
+        facts.append(("could not be measured", len(result.failures)))
     return facts
 
 
@@ -256,8 +265,15 @@ def _machine(result: Result) -> Section:
     return Section("The machine, and how busy it was", [text, Table(["step", "load, mean", "at most"], rows)])
 
 
-def _saam(result: Result) -> TimeSummary:
-    return next(summary for summary in result.response_time if summary.variant == SAAM)
+def _failures(result: Result) -> Section:
+    text = "These failed twice and were left out; everything else in this report is whole."
+    rows = [[name, problem] for name, problem in result.failures.items()]
+    return Section("What could not be measured", [text, Table(["measurement", "problem"], rows)])
+
+
+def _saam(result: Result) -> list[TimeSummary]:
+    """Of the response times with SAAM-RBAC, if they were measured."""
+    return [summary for summary in result.response_time if summary.variant == SAAM]
 
 
 def _widest(result: Result) -> AvailabilityPoint:

@@ -321,7 +321,10 @@ def hit_rates(rates: Sequence[HitRate]) -> Section:
         " in one of twelve wards, some in two; some are pharmacists, auditors or trainers besides. What belongs to a"
         " ward is for its own people, some of it for a function everywhere; role rules say so, and the engine of the"
         " PDPs decides. The share of what is learned counts as the papers on SAAM count it, of all that could be"
-        " asked. Where only what is allowed is ever asked, no refusal teaches anything."
+        " asked. Where only what is allowed is ever asked, no refusal teaches anything. By attribute policies"
+        " (py-abac), one for each permission, and with roles that PDPs look up and no request carries, SAAM-RBAC"
+        " learns from answers that name the roles they rest on. Certificates speak of one subject there, and answer"
+        " nothing else."
     )
     parts: list[Part] = [text]
     for asked in dict.fromkeys(each.asked for each in rates):

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+import yaml
 
 from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.plan import InvalidExperiment, dump, load, parse, shipped
@@ -24,6 +28,18 @@ def test_the_quick_plan_is_the_full_one_with_fewer_repetitions():
 def test_a_plan_written_down_is_the_same_plan():
     plan = load(shipped("full"))
     assert parse(dump(plan)) == plan
+
+
+def test_the_parts_of_plans_that_the_page_shows_can_be_read():
+    """Each is part of a plan; together with the least of a plan it is one."""
+    text = (Path(__file__).parents[3] / "docs/experiments.md").read_text()
+    parts = [yaml.safe_load(part) for part in re.findall(r"^```yaml\n(.*?)^```", text, re.S | re.M)]
+    assert {key for part in parts for key in part} == {"recovery", "seed", "availability", "hosts"}
+    least = {"seed": 1, "availability": {"sweeps": {}}}
+    for part in parts:
+        plan = parse(yaml.safe_dump(least | part))
+        written = yaml.safe_load(dump(plan))
+        assert all(key in str(written[name]) for name in ("recovery", "hosts") for key in part.get(name, {}))
 
 
 def test_a_sweep_is_every_combination_once():

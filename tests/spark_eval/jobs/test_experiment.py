@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -24,7 +25,8 @@ from spark_eval.jobs.experiment import (
     compare_experiments,
     run_experiment,
 )
-from spark_eval.measurement.response_service import count_requests, draw_requests
+from spark_eval.measurement.live_service import live_measurements
+from spark_eval.measurement.response_service import count_requests, draw_requests, response_measurements
 from spark_eval.runtime.file_store import OutputExists
 from spark_eval.runtime.progress import Steps
 from spark_eval.runtime.session import SparkOptions
@@ -218,6 +220,64 @@ def test_an_experiment_that_is_ended_before_it_measures_leaves_nothing(spark, tm
 
     monkeypatch.setattr(experiment, "_measure", broken)
     with pytest.raises(RuntimeError, match="in the middle"):
+        run_experiment(order(tmp_path / "out"), Steps(None))
+    assert list(tmp_path.iterdir()) == []
+
+
+def failing(measurement, times):
+    """The same, which fails at first."""
+    left = [RuntimeError("the server is gone")] * times
+
+    async def run(advance):
+        advance(1)
+        if left:
+            raise left.pop()
+        return await measurement.run(advance)
+
+    return dataclasses.replace(measurement, run=run)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_fails_is_tried_once_more_and_then_left_out_without_the_others(
+    spark, tmp_path, monkeypatch, times
+):
+    """A figure of the response times fails; availability and the other figures are reported."""
+
+    def measurements(plan, shipped):
+        for each in response_measurements(plan, shipped):
+            if each.name.endswith((variants.PDPS, variants.UNSUBSCRIBING)):
+                yield failing(each, times) if each.name.endswith(variants.UNSUBSCRIBING) else each
+
+    monkeypatch.setattr(experiment, "response_measurements", measurements)
+    plan, out = tmp_path / PLAN, tmp_path / "out"
+    plan.write_text(dump(SMALL))
+    done = CliRunner().invoke(app, ["experiment", "all", "--plan", str(plan), "--out", str(out)])
+    result = msgspec.json.decode((out / RESULT).read_bytes(), type=Result)
+    name = f"response times, {variants.UNSUBSCRIBING}"
+    told = f"{name} failed: RuntimeError: the server is gone; once more" in done.stderr
+    figures = {each.figure for each in result.response_time}
+    assert told
+    assert result.availability
+    if times == 1:
+        assert (done.exit_code, result.failures) == (0, {})
+        assert figures == {variants.PDPS, variants.UNSUBSCRIBING}
+        return
+    assert done.exit_code == 3
+    assert figures == {variants.PDPS}
+    assert result.failures == {name: "RuntimeError: the server is gone"}
+    assert f"could not be measured: {name}: RuntimeError: the server is gone" in done.stdout
+    report = (out / REPORT).read_text()
+    assert "What could not be measured" in report
+    assert "Response time against the number of PDPs" in report
+
+
+def test_an_experiment_of_which_nothing_can_be_measured_says_why(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        experiment,
+        "live_measurements",
+        lambda *words: (failing(each, 2) for each in live_measurements(*words)),
+    )
+    with pytest.raises(RuntimeError, match="the server is gone"):
         run_experiment(order(tmp_path / "out"), Steps(None))
     assert list(tmp_path.iterdir()) == []
 

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 import pytest
 
 from authz import Request
@@ -18,7 +17,7 @@ from spark_eval.experiment.plan import Availability, Sweep
 from spark_eval.experiment.remote import Hosts, RemoteHost
 from spark_eval.measurement.fabric_service import replica
 from spark_eval.measurement.hosts import NAMESPACES, Host, count_other_hosts, other_hosts, remote_hosts
-from spark_eval.measurement.live_service import find_places, run_live
+from spark_eval.measurement.live_service import find_places, live_measurements
 from spark_eval.measurement.replica_service import ReplicaTask
 from spark_eval.measurement.response_service import Fabrics
 from tests.sshd import ssh_server
@@ -60,13 +59,12 @@ def started_over(server):
 
 
 async def test_pdps_over_ssh_fail_on_schedule_and_end_with_the_experiment(server):
-    parts, seen = [], set()
-    await run_live(
-        PLAN, SEED, lambda _: seen.update(started_over(server)), parts.append, remote_hosts(named(server))
-    )
+    seen = set()
+    (measurement,) = live_measurements(PLAN, SEED, remote_hosts(named(server)))
+    trace = await measurement.watched(lambda _: seen.update(started_over(server)))
     (place,) = find_places(PLAN, SEED, 0)
     expected = publish_subscribe(place.sample, place.cell, PLAN.population).answered[place.row]
-    rows = sorted(pa.concat_tables(parts).to_pylist(), key=lambda row: row["request"])
+    rows = sorted(trace.to_pylist(), key=lambda row: row["request"])
     answered = [row["failed"] == 0 for row in rows if row["variant"] == "pubsub"]
     assert not any(got and not due for got, due in zip(answered, expected.tolist(), strict=True))
     assert not expected.all()

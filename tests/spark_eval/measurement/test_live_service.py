@@ -10,7 +10,7 @@ from spark_eval.experiment.cell import Cell, Population
 from spark_eval.experiment.outcome import point_to_point, publish_subscribe
 from spark_eval.experiment.plan import Availability, Sweep
 from spark_eval.experiment.sampling import Sample
-from spark_eval.measurement.live_service import Place, find_places, replica_tasks, run_live, spans
+from spark_eval.measurement.live_service import Place, find_places, live_measurements, replica_tasks, spans
 
 SEED = 11
 PLAN = Availability(
@@ -23,9 +23,7 @@ PLAN = Availability(
 
 
 async def live(plan, advance=lambda _: None):
-    parts = []
-    await run_live(plan, SEED, advance, parts.append)
-    return pa.concat_tables(parts)
+    return pa.concat_tables([await each.watched(advance) for each in live_measurements(plan, SEED)])
 
 
 def column(trace, place, variant):
