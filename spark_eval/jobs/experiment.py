@@ -222,12 +222,20 @@ def _in_ticks(trace: pa.Table) -> pa.Table:
 
 
 def _measure(job: ExperimentJob, steps: Steps, measured: _Measured) -> None:
-    """The live parts, before the simulation takes computing time from them."""
+    """The live parts, before the simulation takes computing time from them.
+
+    What fails is tried once more, and then left out; the first problem is raised if nothing at all could be measured.
+    """
     plan, live = job.plan, job.plan.availability
+    problems: list[Exception] = []
 
     def take(words: str, total: int, measurements: Iterable[Measurement]) -> None:
         with steps.step(words, total) as advance, watching_load(words, measured.loads):
-            _take(measurements, advance, steps, measured)
+            for each in measurements:
+                problem = _attempt(each, advance, steps, measured)
+                if problem is not None:
+                    problems.append(problem)
+                    measured.failures[each.name] = _told(problem)
 
     if Part.AVAILABILITY in job.parts and live.live_requests:
         take(ASKING, live.live_requests, live_measurements(live, plan.seed, remote_hosts(plan.hosts)))
@@ -237,6 +245,8 @@ def _measure(job: ExperimentJob, steps: Steps, measured: _Measured) -> None:
     if _strikes(job):
         strikes = recovery_measurements(plan.recovery, plan.seed, job.whole)
         take(STRIKING, count_strikes(plan.recovery), strikes)
+    if problems and not measured.parts:
+        raise problems[0]
 
 
 @dataclass(slots=True)
@@ -249,23 +259,6 @@ class _Counted:
     def __call__(self, count: int) -> None:
         self.done += count
         self.advance(count)
-
-
-def _take(measurements: Iterable[Measurement], advance: Advance, steps: Steps, measured: _Measured) -> None:
-    """Measure one after the other. What fails is tried once more, and then left out.
-
-    Where nothing of a step could be measured until then, the step is given up; if nothing at all was, so is all.
-    """
-    before = len(measured.parts)
-    for each in measurements:
-        problem = _attempt(each, advance, steps, measured)
-        if problem is None:
-            continue
-        if not measured.parts:
-            raise problem
-        measured.failures[each.name] = _told(problem)
-        if len(measured.parts) == before:
-            return
 
 
 def _attempt(

