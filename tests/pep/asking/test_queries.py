@@ -16,6 +16,7 @@ from authz.spki import Capability, Certificate, Validity, parse_authority
 from bus import Connection, NatsServer, NoResponders, ReplyTimeout
 from bus import Scope as BusScope
 from bus.wire import (
+    MAX_BYTES,
     Explained,
     Mode,
     SearchPage,
@@ -34,7 +35,7 @@ from pdp.replica import (
     serve_search,
 )
 from pep import UNVERIFIED, Enforcer
-from pep.errors import SearchRefused
+from pep.errors import ExplanationRefused, SearchRefused
 from pep.local import read_policies
 from pep.trust.authenticity import Refusal
 from tests.waiting import eventually
@@ -165,6 +166,26 @@ async def test_a_beginning_of_names_is_not_a_folder(server: NatsServer, pep: Enf
             await pep.scope("ann", "read", "/note", deadline=0.5)
         assert pep.asker.authenticity.refused[Refusal.OUTSIDE]
         await pep.scope("ann", "read", "/note/", deadline=10)
+
+
+async def test_what_fails_in_a_replica_or_is_too_large_to_send_is_said_at_once(server: NatsServer):
+    async def fails(request: Request) -> Explanation:
+        raise RuntimeError("a bug")
+
+    async def finds_much(query: SearchQuery) -> SearchPage:
+        return SearchPage(("/notes/" + "x" * MAX_BYTES,))
+
+    async with (
+        Connection(server.url) as bus,
+        serve_explanations(bus, fails, DOMAIN, None),
+        serve_search(bus, finds_much, DOMAIN, None),
+        Enforcer.connect(server.url, trust=UNVERIFIED) as pep,
+    ):
+        await bus.flush()
+        with pytest.raises(ExplanationRefused, match="the PDP failed on this explanation; see its log"):
+            await pep.explain(READ, deadline=10)
+        with pytest.raises(SearchRefused, match="bytes; at most"):
+            await pep.search(SEEK, deadline=10)
 
 
 async def test_where_nobody_listens_it_is_said(server: NatsServer, pep: Enforcer):
