@@ -57,7 +57,7 @@ def node_units(layout: Layout) -> dict[str, str]:
         "authfabric-pdp@.service": _process(
             layout,
             "PDP replica %i",
-            f"pdp serve --name %H-%i --trust {layout.config}/trusted-keys --health-listen ${{HEALTH}}"
+            f"pdp serve --name %H-pdp-%i --trust {layout.config}/trusted-keys --health-listen ${{HEALTH}}"
             f" --cache {layout.cache}/%i",
             f"EnvironmentFile={layout.config}/pdp-%i.environment\n",
         ),
