@@ -32,7 +32,7 @@ from pubsub_core.client.replay_reader import Replayed, unix_time
 from pubsub_core.client.session import ClientSession
 from pubsub_core.client.subscriber import Delivered, Subscriber
 from pubsub_core.client.typed import Condition, E, Event, check_fits, type_name, typed, values_of
-from pubsub_core.errors import BrokerUntrusted, CallRefused, SessionLost
+from pubsub_core.errors import BrokerUntrusted, CallRefused
 from pubsub_core.events import Gap
 from pubsub_core.messages import (
     AddType,
@@ -231,14 +231,7 @@ class EventClient(ClientSession):
         return self._numbers
 
     async def _ask_for(self, reader: _Reader) -> _Reader:
-        channel = self.channel
-        try:
-            answer = await self._begin(reader)
-        except SessionLost:
-            if self.closed:
-                raise
-            await self._connect(channel)
-            answer = await self._begin(reader)
+        answer = await self._insist(lambda: self._begin(reader))
         try:
             reader.type = self._believe(answer)
         except BrokerUntrusted:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from time import time
 from typing import Any, TypeVar
 
@@ -150,18 +150,23 @@ class ClientSession:
 
     async def call(self, call: Call) -> Answer:
         """Have the broker do something, in a new session if need be. Raises Refused, UnknownType, SessionLost."""
+        return await self._insist(lambda: self._call(call))
+
+    async def _insist(self, ask: Callable[[], Coroutine[object, object, Answer]]) -> Answer:
+        """What is answered to a call, which is made again where the session was taken up again, or begun anew."""
         channel = self.channel
         try:
-            return await self._call(call)
+            return await ask()
         except SessionLost:
             if self.closed:
                 raise
         except (NoResponders, ReplyTimeout):
-            if not self.brokers.many:
+            if not self.brokers.many and self.channel is channel:
                 raise
+            # Where the session was taken up meanwhile, the connection was lost, and perhaps the call with it.
             self.lose(channel)
         await self._connect(channel)
-        return await self._call(call)
+        return await ask()
 
     async def _call(self, call: Call, met: Met | None = None) -> Answer:
         """Have the broker do something in the present session; or in another, with one that was only just met."""

@@ -124,6 +124,27 @@ async def test_a_call_in_a_session_that_the_broker_has_forgotten_is_made_in_a_ne
     assert [each["score"] for each in await take(after, 2)] == [2, 3]
 
 
+async def test_a_call_that_was_lost_with_the_connection_is_made_again(place, own_server, monkeypatch):
+    """As after a client stood still: the server has closed the connection, and what is written to it is lost."""
+    kind = await place.define("News", *NEWS)
+    await place.broker("north")
+    client = await place.client("ann", "north")
+    monkeypatch.setattr("pubsub_core.client.session.CALL_SECONDS", 1)
+    send, lost = client.bus.send, []
+
+    def send_or_lose(subject: str, *more: object) -> None:
+        if subject.endswith(".call") and not lost:
+            lost.append(subject)
+            cut(client)
+        else:
+            send(subject, *more)
+
+    monkeypatch.setattr(client.bus, "send", send_or_lose)
+    assert (await client.subscriber(kind.name)).name == kind.name
+    assert lost
+    assert client.sessions_begun == 1
+
+
 async def test_a_session_the_broker_has_forgotten_begins_anew(place, monkeypatch):
     monkeypatch.setattr("pubsub_core.client.keep_alive.KEEPALIVE_SECONDS", 0.05)
     kind = await place.define("News", *NEWS)
