@@ -145,12 +145,17 @@ def _draw_series(axes: Axes, series: Series, colour: str) -> None:
         axes.errorbar(
             series.x, series.y, yerr=bounds, fmt=shape, color=colour, markersize=5.5, capsize=3.5, elinewidth=1.3,
             markeredgecolor=PAPER, markeredgewidth=0.8, label=series.name or HIDDEN, zorder=3,
+            clip_on=False,  # a point on the edge is drawn whole
         )  # fmt: skip
         return
+    single = len(series.x) == 1
     style = "--" if series.mark is Mark.DASHES else "-"
-    if len(series.x) == 1:  # a line of one point would not be seen
+    if single:  # a line of one point would not be seen
         style = "D" if series.mark is Mark.DASHES else "o"
-    axes.plot(series.x, series.y, style, color=colour, linewidth=1.7, label=series.name or HIDDEN)
+    axes.plot(
+        series.x, series.y, style, color=colour, linewidth=1.7, label=series.name or HIDDEN,
+        clip_on=not single,
+    )  # fmt: skip
     if series.low:
         axes.fill_between(series.x, series.low, series.high, color=colour, alpha=0.16, linewidth=0)
 
