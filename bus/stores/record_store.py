@@ -18,8 +18,6 @@ from bus.nats import Connection, Subscription
 from bus.stores.release_store import WrongRevision, erase_entry, open_bucket, read_entry, storing, within
 from bus.wire import subjects
 
-LOOKS = 3
-"""How often a reader of all records looks for what was written meanwhile."""
 ANYBODY = "anybody"
 """The owner of the records of clients without keys, on a server that admits everybody."""
 
@@ -123,22 +121,16 @@ class RecordStore:
     async def since(self, number: int, below: str = "") -> list[Record]:
         """The records written after this number, oldest first; each name once, as it stands now.
 
-        With `below`, only those whose names begin with these tokens. What is written meanwhile is looked for a few
-        times, since it may be what was there before, written anew; the rest is for the next time: whoever writes on
-        and on would be read for ever.
+        With `below`, only those whose names begin with these tokens. What is written meanwhile is for the next time:
+        whoever writes on and on would be read for ever.
         """
-        found = dict[str, Record]()
-        for _ in range(LOOKS):
-            last = await self.newest(below)
-            if last <= number:
-                break
+        last, found = await self.newest(below), list[Record]()
+        if last > number:
             async for record in self.read(number, below):
                 if record.number > last:
                     break
-                found.pop(record.name, None)
-                found[record.name] = record
-            number = last
-        return list(found.values())
+                found.append(record)
+        return found
 
     async def read(self, number: int, below: str = "") -> AsyncIterator[Record]:
         """The same, one after the other: whoever is interrupted goes on from the last."""

@@ -40,22 +40,6 @@ async def test_those_below_a_name_are_read_and_heard_by_themselves(store):
     assert len(heard) == 1
 
 
-async def test_a_record_that_is_written_anew_while_all_are_read_is_among_them(store, monkeypatch):
-    numbers = {each: await store.write(each, b"1", 0) for each in ("a.x", "a.y", "a.z")}
-    read = store.read
-
-    async def overtaken(number, below=""):
-        async for record in read(number, below):
-            if record.number == numbers["a.x"]:
-                await store.write("a.y", b"2", numbers["a.y"])
-            yield record
-
-    monkeypatch.setattr(store, "read", overtaken)
-    assert [(each.name, each.data) for each in await store.since(0, "a")] == [
-        ("a.x", b"1"), ("a.z", b"1"), ("a.y", b"2"),
-    ]  # fmt: skip
-
-
 async def test_nobody_is_kept_reading_by_whoever_writes_on_and_on(store):
     bus = store._connection
     await store.write("a.0", b"0", 0)
