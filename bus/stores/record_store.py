@@ -88,7 +88,7 @@ class RecordStore:
 
         Returns how many were changed, and how many left: those of which `change` makes nothing.
         """
-        changed, found = 0, [each for each in await self.since(0, below) if each.data]
+        changed, found = 0, [each for each in await self.all(below) if each.data]
         for each in found:
             data = change(each.data)
             if data is not None:
@@ -103,12 +103,7 @@ class RecordStore:
 
     async def count(self, names: str) -> int:
         """How many records there are whose names match a pattern, those taken out included."""
-        stream, keys = f"KV_{self._bucket}", subjects.kept(self._bucket, names)
-        try:
-            info = await within(self._connection.jetstream().stream_info(stream, subjects_filter=keys))
-        except NotFoundError:
-            return 0
-        return len(info.state.subjects or {})
+        return len(await self._matching(names))
 
     async def erase(self, name: str) -> None:
         """Take a record out so that soon nothing is left of it."""
@@ -121,8 +116,8 @@ class RecordStore:
     async def since(self, number: int, below: str = "") -> list[Record]:
         """The records written after this number, oldest first; each name once, as it stands now.
 
-        With `below`, only those whose names begin with these tokens. What is written meanwhile is for the next time:
-        whoever writes on and on would be read for ever.
+        With `below`, only those whose names begin with these tokens. What is written meanwhile, which may be a record
+        written anew, is for the next time: whoever writes on and on would be read for ever.
         """
         last, found = await self.newest(below), list[Record]()
         if last > number:
@@ -131,6 +126,16 @@ class RecordStore:
                     break
                 found.append(record)
         return found
+
+    async def all(self, below: str = "") -> list[Record]:
+        """The records whose names begin with these tokens, as they stand now, also those written anew meanwhile."""
+        names = await self._matching(_names(below))
+        found = {each.name: each for each in await self.since(0, below)}
+        for name in names - found.keys():
+            record = await self.get(name)
+            if record is not None:
+                found[name] = record
+        return list(found.values())
 
     async def read(self, number: int, below: str = "") -> AsyncIterator[Record]:
         """The same, one after the other: whoever is interrupted goes on from the last."""
@@ -149,6 +154,17 @@ class RecordStore:
         """Call back whenever there may be a new record, with `below` one whose name begins with these tokens."""
         heard = f"{subjects.recorded(self._bucket)}.{_names(below)}"
         return await self._connection.listen(heard, lambda *_: on_news())
+
+    async def _matching(self, names: str) -> set[str]:
+        """The names that match a pattern, those of records taken out included."""
+        stream, keys = f"KV_{self._bucket}", subjects.kept(self._bucket, "")
+        try:
+            info = await within(
+                self._connection.jetstream().stream_info(stream, subjects_filter=keys + names)
+            )
+        except NotFoundError:
+            return set()
+        return {each.removeprefix(keys) for each in info.state.subjects or {}}
 
     async def _erased(self, name: str) -> int:
         """The number under which it stands that there is no such record any more; 0 if nothing says so."""

@@ -36,7 +36,7 @@ class Ledger:
 
     async def _read(self, below: str = "") -> list[tuple[str, Certificate]]:
         found = list[tuple[str, Certificate]]()
-        for record in await self._records.since(0, below):
+        for record in await self._records.all(below):
             try:
                 (certificate,) = decode_chain(record.data)
             except (MalformedCertificate, ValueError):

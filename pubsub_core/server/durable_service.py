@@ -325,9 +325,8 @@ class Durables:
 
     async def list(self, session: Session) -> tuple[Durable, ...]:
         """A client's durable subscriptions, by name. Raises StoreUnavailable."""
-        records = await self._store.since(0, self._below(session))
-        newest = {each.name: each.data for each in records}  # one may be written while all are read
-        found = [each for each in map(_read, filter(None, newest.values())) if each is not None]
+        records = await self._store.all(self._below(session))
+        found = [each for record in records if record.data and (each := _read(record.data)) is not None]
         return tuple(
             Durable(
                 each.name,

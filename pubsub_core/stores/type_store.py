@@ -70,7 +70,7 @@ class TypeStore:
             raise TypeRefused(definition.name, "only its owner can say who may use it")
         name = f"{self._own}.{type_}.{_POLICY}{hashlib.sha256(data).hexdigest()}"
         await self._records.put(name, self._locked(data))
-        for record in await self._records.since(0, f"{self._own}.{type_}"):
+        for record in await self._records.all(f"{self._own}.{type_}"):
             if _is_policy(record) and record.data and record.name != name:
                 await self._records.remove(record.name)
 
@@ -89,7 +89,7 @@ class TypeStore:
         self._take_out(word)
         name = f"{self._own}.{id_}.{_REMOVED}{hashlib.sha256(word).hexdigest()}"
         await self._records.put(name, self._locked(word))
-        for record in await self._records.since(0, f"{self._own}.{id_}"):
+        for record in await self._records.all(f"{self._own}.{id_}"):
             if record.name in places and record.data:
                 await self._records.remove(record.name)
 

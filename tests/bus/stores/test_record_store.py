@@ -40,6 +40,21 @@ async def test_those_below_a_name_are_read_and_heard_by_themselves(store):
     assert len(heard) == 1
 
 
+async def test_a_record_that_is_written_anew_while_all_are_read_is_among_them(store, monkeypatch):
+    numbers = {each: await store.write(each, b"1", 0) for each in ("a.x", "a.y", "a.z")}
+    read = store.read
+
+    async def overtaken(number, below=""):
+        async for record in read(number, below):
+            if record.number == numbers["a.x"]:
+                await store.write("a.y", b"2", numbers["a.y"])
+            yield record
+
+    monkeypatch.setattr(store, "read", overtaken)
+    found = [(each.name, each.data) for each in await store.all("a")]
+    assert sorted(found) == [("a.x", b"1"), ("a.y", b"2"), ("a.z", b"1")]
+
+
 async def test_nobody_is_kept_reading_by_whoever_writes_on_and_on(store):
     bus = store._connection
     await store.write("a.0", b"0", 0)
@@ -55,6 +70,7 @@ async def test_nobody_is_kept_reading_by_whoever_writes_on_and_on(store):
         async with asyncio.timeout(PATIENCE):
             while len(found := await store.since(0)) < 50:
                 pass
+            assert len(await store.all()) >= 50
         again = await store.since(found[-1].number)
         assert not {each.name for each in again} & {each.name for each in found}
     finally:
