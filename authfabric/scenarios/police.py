@@ -4,7 +4,7 @@ After Pesonen, Eyers and Bacon (Access control in decentralised publish/subscrib
 of the Metropolitan Police publish; a detective with a court order sees one numberplate, in full. The congestion charge
 service bills by numberplate and time, and counts by time and location. Each domain has its own PDP, broker and, if
 wanted, account on the server. What a client may takes both its own domain's policies and a capability that goes
-back to PITO. The police go by roles (`met_roles`), for which the issuing service gives them capabilities, the
+back to PITO. The police go by roles (`police_roles`), for which the issuing service gives them capabilities, the
 congestion charge service by attributes. In the end the court takes its order back. In one account sightings are sealed:
 PITO's key manager gives the brokers of the two services the keys of what their clients may see, so that PITO's own
 broker and the servers carry what they cannot read. (Key managers answer nobody in another account.)
@@ -17,7 +17,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
-from authfabric.scenarios.met_roles import NAME, Met
+from authfabric.scenarios.police_roles import NAME, Met
 from authfabric.scenarios.sealing import SealedType
 from authfabric.scenarios.testbed import Domain, ServerMode, stage
 from authfabric.scenarios.viewing import Outcome, Viewer, outcome, warm_up, watching

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         hearing_changes,
         serve_attributes,
     )
-    from bus.services.copy_keeper_service import CopyKeeper
+    from bus.services.copy_repair_service import CopyRepair
     from bus.services.entity_changes import hearing_of_entities, tell_changed
     from bus.services.provisioning import set_up
     from bus.services.responder import Limits, responding, responding_by_subject
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "PER_MESSAGE", "SESSION", "SUBJECT", "CopyKeeper", "EntityAttributes", "Limits", "RoleClient", "RoleRefused",
+    "PER_MESSAGE", "SESSION", "SUBJECT", "CopyRepair", "EntityAttributes", "Limits", "RoleClient", "RoleRefused",
     "SessionView", "announce_changes", "ask_attributes", "hearing_changes", "hearing_of_entities",
     "look_at_session", "responding", "responding_by_subject", "serve_attributes", "service_name", "set_up",
     "tell_changed",
@@ -39,7 +39,7 @@ __getattr__ = lazily(
     {
         ".attribute_client": "PER_MESSAGE EntityAttributes announce_changes ask_attributes hearing_changes"
         " serve_attributes",
-        ".copy_keeper_service": "CopyKeeper",
+        ".copy_repair_service": "CopyRepair",
         ".entity_changes": "hearing_of_entities tell_changed",
         ".provisioning": "set_up",
         ".responder": "Limits responding responding_by_subject",

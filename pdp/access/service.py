@@ -26,7 +26,7 @@ from bus.identity import Credentials
 from bus.nats import AccessAnswer, Connection, Relocation, carried_mark, refusal
 from bus.runtime import in_background
 from bus.server import ACCOUNT, Arrival, Carried, Connected, ServiceKeys, System, admit, read_arrival, refuse
-from bus.services import CopyKeeper, Limits, responding_by_subject, set_up
+from bus.services import CopyRepair, Limits, responding_by_subject, set_up
 from bus.stores import STORAGE, StorageClass, open_carriage
 from bus.wire import pack, subjects
 from pdp.access.carried_types import CarriageRights
@@ -97,7 +97,7 @@ class AccessService:
         self._system = System(self._system_bus, ACCOUNT)
         self._feed = RevocationFeed(self.member, self._heed)
         self._notices = NoticeStore(self.member, control, clock)
-        self.copies = CopyKeeper(self.member, lambda: self._storage)
+        self.copies = CopyRepair(self.member, lambda: self._storage)
         self._looking = False
         self._recent: deque[tuple[float, Arrival, Admitted]] = deque()
         self._ending: TTLCache[tuple[str, int], bool] = TTLCache(_MOST_ENDING, WATCH_SECONDS)

@@ -24,8 +24,8 @@ from bus.identity import Credentials as BusCredentials
 from bus.nats import Connection, connect
 from bus.wire import DEFAULT_DOMAIN
 from pep.trust import Keys, Unverified
+from pubsub_core.client.broker_selection import Brokers
 from pubsub_core.client.durable import DurableSubscriber
-from pubsub_core.client.failover import Brokers
 from pubsub_core.client.profile import Profile, read_profile
 from pubsub_core.client.publisher import Publisher
 from pubsub_core.client.replay_reader import Replayed, unix_time

@@ -23,8 +23,8 @@ from bus.runtime import in_background
 from bus.wire import broker as broker_subject
 from bus.wire import pack, subjects
 from pep.trust import Keys, Unverified
+from pubsub_core.client.broker_selection import PATIENCE_SECONDS, Brokers, Met, meet
 from pubsub_core.client.calls import CALL_SECONDS, mail_place, opened, raise_fault
-from pubsub_core.client.failover import PATIENCE_SECONDS, Brokers, Met, meet
 from pubsub_core.client.inbox import Inbox
 from pubsub_core.client.keep_alive import KeepAlive
 from pubsub_core.client.publisher import Outgoing, Publisher

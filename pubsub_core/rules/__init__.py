@@ -30,12 +30,12 @@ from pubsub_core.rules.interaction import (
 )
 from pubsub_core.rules.judge import Alike, Judge, Rulebook, Shown
 from pubsub_core.rules.observer import Common, Mark, Observer
-from pubsub_core.rules.production import altered
 from pubsub_core.rules.rates import Counted, Rates
 from pubsub_core.rules.subscriber_filter import SubscriberFilter, check_asked, fits_instead, shown_instead
 from pubsub_core.rules.table import MAX_TABLE_BYTES, TABLE, InvalidTable, Rows, Table, changed
 from pubsub_core.rules.transformation import Step, reshape
 from pubsub_core.rules.transformation_steps import LIBRARY, InvalidStep, make_step
+from pubsub_core.rules.transformed_events import altered
 
 __all__ = [
     "AT_MOST",

@@ -22,8 +22,8 @@ from pubsub_core.events import Event, sift
 from pubsub_core.rules.condition import event_part, is_about_event
 from pubsub_core.rules.context import Case, Context, Term, Test, compile_condition, read_term
 from pubsub_core.rules.interaction import Bar, Change, Interaction, Permit
-from pubsub_core.rules.production import Production
 from pubsub_core.rules.subscriber_filter import SubscriberFilter
+from pubsub_core.rules.transformed_events import Production
 from pubsub_core.types import Catalogue
 
 _log = logging.getLogger("authfabric.rules")

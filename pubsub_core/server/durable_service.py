@@ -29,7 +29,7 @@ from pubsub_core.broker import Broker
 from pubsub_core.delivery import Cursor, Session
 from pubsub_core.errors import DurableElsewhere, DurableRefused, SessionLost
 from pubsub_core.messages import Durable, parcel_of, place_of
-from pubsub_core.server.rereading_service import StreamRereading
+from pubsub_core.server.catch_up_service import CatchUp
 from pubsub_core.types import EventType
 
 MAX_NAME_LENGTH = 256
@@ -113,7 +113,7 @@ class Durables:
         self._bus = bus
         self._broker, self._setting = broker, broker.setting
         self._store = RecordStore(bus, subjects.DURABLES)
-        self.rereading = StreamRereading(bus, broker, place, doubt, self.left)
+        self.rereading = CatchUp(bus, broker, place, doubt, self.left)
         self._hosted: dict[str, _Hosted] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()

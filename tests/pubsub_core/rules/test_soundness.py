@@ -15,8 +15,8 @@ from pubsub_core.errors import EventError, InvalidFilter, InvalidObligation
 from pubsub_core.rules.condition import without
 from pubsub_core.rules.fluents import Fluent
 from pubsub_core.rules.judge import Judge
-from pubsub_core.rules.production import altered
 from pubsub_core.rules.subscriber_filter import SubscriberFilter
+from pubsub_core.rules.transformed_events import altered
 from pubsub_core.types.filter_binding import bind_filter
 from tests.pubsub_core.rules.reference import Named, World
 from tests.pubsub_core.rules.reference import holds as plainly_holds

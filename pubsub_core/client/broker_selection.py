@@ -1,4 +1,4 @@
-"""Failover: which of the brokers that it knows a client goes on at, when it starts and when one is lost."""
+"""Which of the brokers that it knows a client goes on at, when it starts and when one is lost."""
 
 from __future__ import annotations
 

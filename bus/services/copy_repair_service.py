@@ -50,7 +50,7 @@ LOOK_SECONDS = 0.1
 _log = logging.getLogger("authfabric.copies")
 
 
-class CopyKeeper:
+class CopyRepair:
     """Looks after the copies of the streams of a network, for whoever may change them."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Reading parts of the stream again for cursors, until they take what comes as it comes."""
+"""Catch-up of cursors: parts of the stream read again, until they take what comes as it comes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Stalled(Exception):
     """A cursor does not go on, and others wait."""
 
 
-class StreamRereading:
+class CatchUp:
     """Reads the stream again for the cursors of a broker, some at a time."""
 
     def __init__(
