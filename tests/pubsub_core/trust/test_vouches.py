@@ -149,8 +149,11 @@ def test_what_is_handed_on_fits_and_all_of_it_has_its_turn_with_news_first(web):
     assert heard == everything
     minion = Identity.generate()
     web.learn(vouch(minion.public, [ALL], 100, ONE))
-    web.learn(*(vouch(each, [ALL], 100, ONE) for each in NOBODY))
+    farther = [vouch(each, [ALL], 100, ONE) for each in NOBODY]
     news = withdraw(ONE.public, [ALL], 2, PITO)
+    while min(farther) > news:  # the order of their bytes alone must not bring it to the front
+        farther.append(vouch(Identity.generate().public, [ALL], 100, ONE))
+    web.learn(*farther)
     web.learn(news)
     assert web.words.page(room)[0] == news, "before those of whoever is farther from the owner"
 
