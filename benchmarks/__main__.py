@@ -63,19 +63,27 @@ def write_page() -> None:
     )
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="which to run; without any, all of them")
     chosen = parser.parse_args().names
     if unknown := set(chosen) - set(names()):
         parser.error(f"no benchmark `{min(unknown)}`; there are {', '.join(names())}")
     RESULTS.mkdir(exist_ok=True)
+    failed = []
     for name in chosen or names():
         print(f"benchmarks.{name} …", flush=True)
-        measure(name)
+        try:
+            measure(name)
+        except (subprocess.CalledProcessError, ValueError) as error:
+            print(f"benchmarks.{name} failed: {error}", file=sys.stderr)
+            failed.append(name)
     write_page()
     print(f"wrote {PAGE}")
+    if failed:
+        print(f"failed, with the figures of before left on the page: {', '.join(failed)}", file=sys.stderr)
+    return bool(failed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
