@@ -207,9 +207,10 @@ async def test_replicas_of_several_members_share_one_state_though_others_write_o
         writing_on_and_on(scene, one),
         contextlib.AsyncExitStack() as stack,
     ):
-        clients = [await stack.enter_async_context(scene.broker()) for _ in range(4)]
-        for each in clients:  # a busy machine may not answer in time
-            await once_it_works(partial(scene.join, each), ReplyTimeout)
+        clients = [await stack.enter_async_context(scene.broker()) for _ in range(8)]
+        # All at once, so that both replicas change the group; a busy machine may not answer in time.
+        joining = [once_it_works(partial(scene.join, each), ReplyTimeout) for each in clients]
+        await asyncio.gather(*joining)
         everybody = {str(each._identity.public) for each in clients}
         assert await scene.members() == everybody
         reached = max(newest(each, scene.group) for each in clients)
