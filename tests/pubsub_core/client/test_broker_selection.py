@@ -8,7 +8,7 @@ import gc
 import pytest
 
 from bus.errors import NoResponders
-from pubsub_core.client import failover
+from pubsub_core.client import broker_selection
 
 
 async def met(broker: str) -> str:
@@ -29,7 +29,7 @@ def listening() -> list[str]:
 async def test_a_broker_that_fails_as_another_answers_is_looked_at_too():
     unseen = listening()
     for _ in range(20):  # which of them is looked at first is for the set to say
-        assert await failover._first([nobody("north"), met("south"), nobody("west")]) == "south"
+        assert await broker_selection._first([nobody("north"), met("south"), nobody("west")]) == "south"
     gc.collect()
     assert unseen == []
 
@@ -37,6 +37,6 @@ async def test_a_broker_that_fails_as_another_answers_is_looked_at_too():
 async def test_where_none_answers_the_reason_is_told():
     unseen = listening()
     with pytest.raises(NoResponders, match=r"north|west"):
-        await failover._first([nobody("north"), nobody("west")])
+        await broker_selection._first([nobody("north"), nobody("west")])
     gc.collect()
     assert unseen == []
