@@ -13,14 +13,22 @@ from tests.waiting import PATIENCE, eventually, is_stopped
 STILL = 6.0
 """Seconds: longer than PDPs are taken to be there of whom nothing is heard, and than the deadline of a question."""
 SERVICE = """
+import asyncio
+import os
+import signal
 import sys
 import uvloop
 from pep import Enforcer
 
 async def ask(url, root):
+    loop = asyncio.get_running_loop()
     async with Enforcer.connect(url, trust=[root], recycling=None, deadline=1.0) as pep:
+        reason = stopping = None
         while True:
-            print((await pep.check("alice", "/sales/q1", "read")).reason, flush=True)
+            if reason == "timeout" and not stopping:  # stop while the next question waits
+                stopping = loop.call_later(0.1, os.kill, os.getpid(), signal.SIGSTOP)
+            reason = (await pep.check("alice", "/sales/q1", "read")).reason
+            print(reason, flush=True)
 
 uvloop.run(ask(*sys.argv[1:]))
 """
@@ -46,8 +54,7 @@ async def test_a_service_that_was_frozen_for_long_is_answered_again_and_denies_n
         try:
             await read_until("policy")
             running.replicas["pdp-1"].freeze()
-            await read_until("timeout")  # so the next question waits
-            signal_process(service.pid, signal.SIGSTOP)
+            await read_until("timeout")
             await eventually(lambda: is_stopped(service.pid))
             running.replicas["pdp-1"].thaw()
             await asyncio.sleep(STILL)
