@@ -13,20 +13,20 @@ from tests.waiting import PATIENCE, eventually, is_stopped
 STILL = 6.0
 """Seconds: longer than PDPs are taken to be there of whom nothing is heard, and than the deadline of a question."""
 SERVICE = """
-import asyncio
 import os
 import signal
 import sys
+import threading
 import uvloop
 from pep import Enforcer
 
 async def ask(url, root):
-    loop = asyncio.get_running_loop()
     async with Enforcer.connect(url, trust=[root], recycling=None, deadline=1.0) as pep:
         reason = stopping = None
         while True:
-            if reason == "timeout" and not stopping:  # stop while the next question waits
-                stopping = loop.call_later(0.1, os.kill, os.getpid(), signal.SIGSTOP)
+            if reason == "timeout" and not stopping:  # stop while the next question waits, and the loop
+                stopping = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGSTOP))
+                stopping.start()
             reason = (await pep.check("alice", "/sales/q1", "read")).reason
             print(reason, flush=True)
 
