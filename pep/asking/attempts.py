@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from bus.runtime import OpenSpan
     from pep.asking.asker import Asker
 
-MAX_COUNT = 256
-"""Maximum questions in one message: fewer cost more messages than is gained where PEP and PDP work side by side."""
+MAX_COUNT = 128
+"""Questions in one message. Several messages, rather than one, keep PEP and PDP busy at the same time."""
 
 APART_SHARE = 0.25
 """The share of a question's time that is left, at the least, for asking on its own subject."""
