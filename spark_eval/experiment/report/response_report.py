@@ -17,6 +17,12 @@ HEADROOM = 1.5
 """How far above the highest median a plot reaches: single bands may reach further."""
 NOTICEABLE = 1.25
 """A ratio up to which a difference is called small, and from which on significant."""
+HARDLY = 1.1
+"""A ratio up to which nothing has changed to speak of."""
+_FLAT = (
+    f"lie{{plural}} between {1 / HARDLY:.2f} and {HARDLY}, or hold{{plural}} 1 and lie{{plural}} between"
+    f" {1 / NOTICEABLE:g} and {NOTICEABLE}"
+)
 DOUBLED = (1.5, 2.5)
 """What counts as almost doubled."""
 TENTH, SAAM_RATE = 0.1, 0.7
@@ -165,13 +171,15 @@ def _subscriptions(figure: Figure) -> list[Claim]:
             verdict=verdict,
             criterion=f"from 100 to 1,000 subscriptions, on NATS, the ratio of the medians with its interval lies"
             f" between {DOUBLED[0]} and {DOUBLED[1]}; below, it is called flat if that interval and the one from the"
-            f" fewest to the most subscriptions hold 1 and lie between {1 / NOTICEABLE:g} and {NOTICEABLE}",
+            f" fewest to the most subscriptions {_FLAT.format(plural='')}",
         )
     ]
 
 
 def _is_flat(found: Ratio) -> bool:
     """Whether nothing noticeable changed, by the whole interval: the wider it is, the less it can show that."""
+    if found.within(1 / HARDLY, HARDLY) is True:
+        return True
     return found.within(1 / NOTICEABLE, NOTICEABLE) is True and found.low <= 1 <= found.high
 
 
@@ -203,8 +211,7 @@ def _unsubscribing(figure: Figure) -> list[Claim]:
             agrees,
             verdict=verdict,
             criterion=f"on NATS, never to unsubscribe takes at least {NOTICEABLE} times as long, with the whole"
-            f" interval; below, it is called flat if the interval holds 1 and lies between {1 / NOTICEABLE:g} and"
-            f" {NOTICEABLE}",
+            f" interval; below, it is called flat if the interval {_FLAT.format(plural='s')}",
         )
     ]
 
