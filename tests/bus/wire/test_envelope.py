@@ -162,7 +162,7 @@ def test_a_decision_made_for_several_questions_is_sent_once_and_answers_each_of_
     answers = unpack_answers(pack(Answers.of(given)))
     assert answers.in_order() == given
     if answers.which:
-        assert len(answers.decisions) == len({id(each) for each in given}) <= len(given) // 2
+        assert len(answers.decisions) <= min(len({id(each) for each in given}), len(given) // 2)
 
 
 def test_decisions_that_all_differ_stand_in_order():
