@@ -296,7 +296,7 @@ class Asker:
             batch.send()
 
     def settled(self, count: int, since: float) -> None:
-        """So many questions wait no longer, since this time of the monotonic clock; a negative one means not asked."""
+        """Count answers by the seconds since they were asked for; a negative time means that nobody was asked."""
         if count and since >= 0:
             self.latencies.add(monotonic() - since, count)
 
